@@ -1,0 +1,103 @@
+"""From what callers hand over to records that are ready to be saved."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from langchain_core.messages import RemoveMessage
+
+from langchain_agentmem.records import Memory, Message, Record, utc_now
+from langchain_agentmem.scopes import Turn, check_scope
+
+
+def as_memories(memories: Iterable[Any], turn: Turn, scope: str | None = None) -> list[Memory]:
+    """Check memories and file them under their owner.
+
+    Raises:
+        TypeError: One is no `Memory`; its position is named.
+    """
+    filed: list[Memory] = []
+    for position, memory in enumerate(memories):
+        if not isinstance(memory, Memory):
+            msg = f"memories[{position}] is a {type(memory).__name__}, not a Memory"
+            raise TypeError(msg)
+        filed.append(memory.model_copy(update=_owner(memory, turn, scope)))
+    return filed
+
+
+def as_messages(
+    session_key: str | None, messages: Iterable[Any], turn: Turn, scope: str | None = None
+) -> tuple[list[Message], int]:
+    """Convert messages of a conversation and file them under their owner.
+
+    Messages without a time of their own get the present, a microsecond apart, so that their order
+    is kept.
+
+    Returns:
+        The messages, and how many were left out because they have no text.
+
+    Raises:
+        ValueError: A message cannot be read, or its conversation is unclear; its position is
+            named.
+    """
+    now = utc_now()
+    skipped = 0
+    filed: list[Message] = []
+    session_key = (session_key or "").strip()
+    for position, item in enumerate(_listed(messages)):
+        message: Message | None
+        if isinstance(item, Message):
+            message = item
+        elif isinstance(item, RemoveMessage):
+            message = None
+        else:
+            try:
+                message = Message.from_langchain(
+                    item, recorded_at=now + timedelta(microseconds=position)
+                )
+            except (ValueError, NotImplementedError, TypeError) as error:
+                msg = f"messages[{position}] cannot be read: {error}"
+                raise ValueError(msg) from error
+            # The time was ours, not the message's: captured again, it keeps its first one.
+            if message is not None:
+                message.model_fields_set.discard("recorded_at")
+        if message is None:
+            skipped += 1
+            continue
+        update: dict[str, Any] = _owner(message, turn, scope)
+        update["session_key"] = _session(session_key, message, position)
+        filed.append(message.model_copy(update=update))
+    return filed, skipped
+
+
+def _listed(messages: Iterable[Any]) -> Sequence[Any]:
+    if isinstance(messages, str | dict) or not isinstance(messages, Iterable):
+        msg = f"messages must be a list of messages, not {type(messages).__name__}"
+        raise TypeError(msg)
+    return list(messages)
+
+
+def _session(session_key: str, message: Message, position: int) -> str:
+    own = message.session_key
+    if session_key and own and own != session_key:
+        msg = (
+            f"messages[{position}] belongs to session {own!r}, not to {session_key!r}; "
+            "give session_key=None to keep each message's own"
+        )
+        raise ValueError(msg)
+    if not (own or session_key):
+        msg = f"session_key: messages[{position}] belongs to no conversation; name one"
+        raise ValueError(msg)
+    return own or session_key
+
+
+def _owner(record: Record, turn: Turn, scope: str | None) -> dict[str, Any]:
+    """Return whose the record is: its own say first, then the turn's."""
+    if record.scope_id:
+        return {}
+    if scope is None and "scope" in record.model_fields_set and turn != Turn():
+        scope = record.scope
+    if scope is None and turn == Turn():
+        return {}
+    owner_scope, scope_id = turn.files_under(None if scope is None else check_scope(scope))
+    return {"scope": owner_scope, "scope_id": scope_id}

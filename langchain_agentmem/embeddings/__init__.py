@@ -1,0 +1,1 @@
+"""Embedding models: settings, one module per provider, and the `Embedder` that guards them."""

@@ -1,0 +1,27 @@
+"""The exceptions of this package.
+
+AgentMemoryError
+├── StorageError            the database cannot be opened, read or written
+└── EmbeddingError          an embedding model is missing, failed, or answered nonsense
+
+Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
+"""
+
+
+class AgentMemoryError(Exception):
+    """Base of all errors that this package raises on its own account."""
+
+
+class StorageError(AgentMemoryError):
+    """The database cannot be opened, read or written."""
+
+
+class EmbeddingError(AgentMemoryError):
+    """An embedding model is missing, failed, or answered something unusable."""
+
+
+def describe(error: BaseException) -> str:
+    """Return an error as one line, led by its type where the text alone says little."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return text if " " in text else f"{name}: {text}" if text else name

@@ -1,0 +1,1 @@
+"""Other places where a memory is used, and formats that it exchanges."""

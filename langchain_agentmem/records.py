@@ -1,0 +1,324 @@
+"""What is kept: `Memory` (a distilled fact) and `Message` (a line of a conversation).
+
+Both are frozen and validated when they are made: what reaches the database is well-formed.
+Times are timezone-aware UTC; a time without a zone is read as UTC.
+"""
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Literal, Self, TypedDict, get_args
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+Scope = Literal["thread", "user", "persona", "organization"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+Role = Literal["user", "assistant", "system", "tool"]
+ROLES: tuple[Role, ...] = get_args(Role)
+_ROLE_ALIASES = {
+    "human": "user",
+    "ai": "assistant",
+    "aimessagechunk": "assistant",
+    "humanmessagechunk": "user",
+    "developer": "system",
+    "function": "tool",
+}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
+_LARGEST_EPOCH_SECONDS = 1e11
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def utc_now() -> datetime:
+    """Return the present as an aware UTC datetime."""
+    return datetime.now(UTC)
+
+
+def parse_time(value: Any) -> datetime:
+    """Read a time as aware UTC.
+
+    Args:
+        value: A `datetime` or `date`, an ISO 8601 string, or an epoch number
+            (seconds, or milliseconds where seconds would lie after the year 5100).
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    try:
+        if isinstance(value, str):
+            text = value.strip()
+            value = float(text) if re.fullmatch(r"\d{9,}(\.\d+)?", text) else _parse_iso(text)
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return aware.astimezone(UTC)
+        if isinstance(value, date):
+            return datetime.combine(value, time(), UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = value / 1000 if abs(value) > _LARGEST_EPOCH_SECONDS else value
+            return _EPOCH + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        pass
+    msg = f"cannot read {value!r} as a time: give a datetime, ISO 8601 text or an epoch number"
+    raise ValueError(msg)
+
+
+def _parse_iso(text: str) -> datetime | date:
+    # A bare date stays a date: as the end of a range it means the whole day.
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        return date.fromisoformat(text)
+    return datetime.fromisoformat(text)
+
+
+def parse_time_range(after: Any, before: Any) -> tuple[datetime | None, datetime | None]:
+    """Read both ends of an inclusive range of time; a date as `before` means its whole day.
+
+    Raises:
+        ValueError: An end cannot be read; the message names it.
+    """
+    bounds: list[datetime | None] = []
+    for argument, value in (("after", after), ("before", before)):
+        if value is None or (isinstance(value, str) and not value.strip()):
+            bounds.append(None)
+            continue
+        try:
+            bound = parse_time(value)
+        except ValueError as error:
+            msg = f"{argument}: {error}"
+            raise ValueError(msg) from None
+        if argument == "before" and _is_date(value):
+            bound += timedelta(days=1) - timedelta(microseconds=1)
+        bounds.append(bound)
+    return bounds[0], bounds[1]
+
+
+def _is_date(value: Any) -> bool:
+    if isinstance(value, str):
+        return re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", value.strip()) is not None
+    return isinstance(value, date) and not isinstance(value, datetime)
+
+
+def format_time(moment: datetime) -> str:
+    """Write a time as ISO 8601 in UTC with a `Z`; `parse_time` reads it back unchanged."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def to_epoch_us(moment: datetime) -> int:
+    """Return whole microseconds since 1970-01-01 UTC, without rounding."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_epoch_us(microseconds: int) -> datetime:
+    """Undo `to_epoch_us`."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which no encoding can store, by U+FFFD."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def _text(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _stripped(value: Any) -> Any:
+    return clean_text(value).strip() if isinstance(value, str) else value
+
+
+def _json_value(value: Any, path: str) -> Any:
+    """Return a copy of a JSON value, or raise a `ValueError` that names what is not one."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        msg = f"{path} is {value}, which JSON cannot hold"
+        raise ValueError(msg)
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                msg = f"{path} has the key {key!r}: keys must be strings"
+                raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError alone)
+        return {clean_text(key): _json_value(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    msg = (
+        f"{path} is a {type(value).__name__}: metadata holds JSON values alone "
+        "(text, numbers, true, false, null, lists, objects)"
+    )
+    raise ValueError(msg)
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Label = Annotated[str, BeforeValidator(_stripped)]
+UtcTime = Annotated[datetime, BeforeValidator(parse_time)]
+
+
+class Record(BaseModel):
+    """What memories and messages share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Label = Field(default="", max_length=512)
+    """Stable id. Empty until saved: saving derives one from the owner and the text."""
+    content: Text
+    session_key: Label = ""
+    """The conversation it belongs to, or comes from."""
+    scope: Scope = "user"
+    scope_id: Label = ""
+    """Whose it is, within `scope`; empty: nobody's in particular, visible to every turn."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Any JSON object; kept and returned, not searched."""
+
+    @field_validator("content")
+    @classmethod
+    def _content_not_blank(cls, value: str) -> str:
+        if not value.strip():
+            msg = "must not be blank"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _metadata_is_json(cls, value: Any) -> Any:
+        if value is None:
+            return {}
+        return _json_value(value, "metadata") if isinstance(value, dict) else value
+
+
+class Memory(Record):
+    """One distilled fact, preference, event or standing instruction.
+
+    Raises:
+        pydantic.ValidationError: (a `ValueError`) A field is not usable; it names the field.
+    """
+
+    type: Label = "episodic"
+    """Free text; usual are persona, episodic, instruction."""
+    priority: int = Field(default=50, ge=-(2**31), lt=2**31)
+    """0 to 100, higher matters more; below zero marks a global instruction."""
+    scene_name: Label = ""
+    strength: float = Field(default=1.0, ge=0.0, le=1.0)
+    """How well established it is, 0 to 1."""
+    tags: list[str] = Field(default_factory=list)
+    created_at: UtcTime = Field(default_factory=utc_now)
+    updated_at: UtcTime | None = None
+
+    @field_validator("type")
+    @classmethod
+    def _type_not_blank(cls, value: str) -> str:
+        if not value:
+            msg = "must not be blank (usual are persona, episodic, instruction)"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _tags_are_clean(cls, value: Any) -> Any:
+        if value is None:
+            return []
+        if isinstance(value, str):
+            value = [value]
+        if isinstance(value, Iterable) and not isinstance(value, dict):
+            return [_stripped(tag) for tag in value]
+        return value
+
+    @field_validator("updated_at", mode="before")
+    @classmethod
+    def _no_time(cls, value: Any) -> Any:
+        return None if value is None else parse_time(value)
+
+
+class MemoryChanges(TypedDict, total=False):
+    """The fields of a `Memory` that can be changed, as keyword arguments."""
+
+    content: str
+    type: str
+    priority: int
+    scene_name: str
+    scope: str
+    scope_id: str
+    strength: float
+    tags: list[str]
+    session_key: str
+    created_at: datetime | str | float
+    updated_at: datetime | str | float | None
+    metadata: dict[str, Any] | None
+
+
+class Message(Record):
+    """One message of a past conversation.
+
+    Raises:
+        pydantic.ValidationError: (a `ValueError`) A field is not usable; it names the field.
+    """
+
+    role: Role
+    name: Label | None = None
+    """Who speaks, where there are several; indexed with the content."""
+    recorded_at: UtcTime = Field(default_factory=utc_now)
+
+    @field_validator("role", mode="before")
+    @classmethod
+    def _known_role(cls, value: Any) -> Any:
+        role = value.strip().lower() if isinstance(value, str) else value
+        role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
+        if role not in ROLES:
+            msg = f"unknown role {value!r}: use one of {', '.join(ROLES)}"
+            raise ValueError(msg)
+        return role
+
+    @classmethod
+    def from_langchain(
+        cls, message: Any, session_key: str = "", recorded_at: Any = None, **fields: Any
+    ) -> Self | None:
+        """Convert a LangChain message.
+
+        The text blocks of the content are joined by line breaks; other blocks (images, tool
+        calls) have no text to search and are left out.
+
+        Args:
+            message: A `BaseMessage`, or what LangChain reads as one, such as
+                `("user", "text")` or `{"role": "user", "content": "text"}`.
+            session_key: The conversation it belongs to.
+            recorded_at: When it was said; the present if None.
+            **fields: Further fields of the record.
+
+        Returns:
+            The message, or None where it has no text (a bare tool call, say).
+
+        Raises:
+            ValueError: The message, or its role, cannot be read.
+        """
+        if not isinstance(message, BaseMessage):
+            message = convert_to_messages([message])[0]
+        content = _content_text(message)
+        if not content.strip():
+            return None
+        role = message.role if message.type == "chat" else message.type
+        return cls(
+            id=message.id or "",
+            session_key=session_key,
+            role=role,
+            name=message.name or None,
+            content=content,
+            recorded_at=utc_now() if recorded_at is None else recorded_at,
+            **fields,
+        )
+
+
+def _content_text(message: BaseMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    texts = (
+        block if isinstance(block, str) else block.get("text", "")
+        for block in message.content
+        if isinstance(block, str) or block.get("type") in ("text", "text-plain")
+    )
+    return "\n".join(text for text in texts if isinstance(text, str) and text)

@@ -1,0 +1,1 @@
+"""One search over both indexes, for both kinds of record."""

@@ -1,0 +1,105 @@
+"""What a search asks for."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from langchain_agentmem.records import clean_text, parse_time_range
+from langchain_agentmem.results import Hit
+from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.search.fusion import FUSION_DEPTH
+from langchain_agentmem.storage.kinds import Condition, RecordKind
+
+MAX_LIMIT = 100
+OVER_RETRIEVAL = 3
+OVER_RETRIEVAL_IN_SESSION = 4
+
+HitT = TypeVar("HitT", bound=Hit)
+
+
+@dataclass(frozen=True)
+class SearchRequest(Generic[HitT]):
+    """One search: over which records, for what, seen by whom.
+
+    Attributes:
+        kind: The kind of records.
+        query: Any text.
+        limit: How many results at the most.
+        filters: Values by the names of `kind.filters`; those that are not used are absent.
+        visibility: What the turn may see.
+        min_similarity: Cosine below which a record is no answer; None: no such bound.
+    """
+
+    kind: RecordKind[Any, HitT]
+    query: str
+    limit: int
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    visibility: Visibility = field(default_factory=Visibility)
+    min_similarity: float | None = None
+
+    @cached_property
+    def condition(self) -> Condition:
+        """The condition that every result meets."""
+        return self.kind.where(self.filters, self.visibility)
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates each index is asked for."""
+        in_session = "session_key" in self.filters
+        factor = OVER_RETRIEVAL_IN_SESSION if in_session else OVER_RETRIEVAL
+        return max(FUSION_DEPTH, self.limit * factor)
+
+
+def make_request(
+    kind: RecordKind[Any, HitT],
+    query: str,
+    limit: int,
+    *,
+    filters: Mapping[str, str | None],
+    bounds: Mapping[str, Any],
+    visibility: Visibility,
+    min_similarity: float | None,
+) -> SearchRequest[HitT]:
+    """Check the arguments of a search.
+
+    Args:
+        kind: The kind of records.
+        query: Any text.
+        limit: 1 to 100.
+        filters: Text filters by name; None or blank: not used.
+        bounds: `after` and `before`, as a user gives them.
+        visibility: What the turn may see.
+        min_similarity: -1 to 1, or None.
+
+    Raises:
+        TypeError: The query is no text.
+        ValueError: Another argument is unusable; it is named.
+    """
+    if not isinstance(query, str):
+        msg = f"query must be text, not {type(query).__name__}"
+        raise TypeError(msg)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        msg = f"limit must be a whole number from 1 to {MAX_LIMIT}, not {limit!r}"
+        raise ValueError(msg)
+    used: dict[str, Any] = {}
+    for name, value in filters.items():
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            msg = f"{name} must be text, not {value!r}"
+            raise ValueError(msg)  # noqa: TRY004  (one kind of error for unusable arguments)
+        if value.strip():
+            used[name] = clean_text(value)
+    after, before = parse_time_range(bounds.get("after"), bounds.get("before"))
+    used |= {name: at for name, at in (("after", after), ("before", before)) if at is not None}
+    if min_similarity is not None and not _is_cosine(min_similarity):
+        msg = f"min_similarity must be a number from -1 to 1, not {min_similarity!r}"
+        raise ValueError(msg)
+    return SearchRequest(kind, clean_text(query), limit, used, visibility, min_similarity)
+
+
+def _is_cosine(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and -1 <= value <= 1

@@ -1,0 +1,250 @@
+"""The SQLite file: connections, transactions, schema and migrations.
+
+WAL mode with `synchronous=FULL`: a committed transaction is on disk. Any thread may read or
+write; writers take turns, readers never wait for them.
+"""
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock, RLock
+
+from langchain_agentmem.errors import StorageError
+
+FILE_NAME = "agentmem.sqlite3"
+BUSY_TIMEOUT_SECONDS = 30.0
+_APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
+_IDLE_READERS = 8
+_DEADLINE_CHECK_STEPS = 2000
+
+_COMMON_COLUMNS = """
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    identity BLOB NOT NULL UNIQUE,
+    content TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    session_key TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    metadata TEXT,
+    deleted_at INTEGER"""
+
+# Times are whole microseconds since 1970-01-01 UTC.
+_SCHEMA_1 = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE memories ({_COMMON_COLUMNS},
+    type TEXT NOT NULL COLLATE NOCASE,
+    priority INTEGER NOT NULL,
+    scene_name TEXT NOT NULL,
+    scene_folded TEXT NOT NULL,
+    strength REAL NOT NULL,
+    tags TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER
+);
+CREATE INDEX memories_owner ON memories (scope, scope_id, content_hash);
+CREATE INDEX memories_type ON memories (type);
+CREATE INDEX memories_scene ON memories (scene_folded);
+CREATE INDEX memories_time ON memories (created_at);
+CREATE TABLE messages ({_COMMON_COLUMNS},
+    role TEXT NOT NULL,
+    name TEXT,
+    recorded_at INTEGER NOT NULL
+);
+CREATE INDEX messages_session ON messages (session_key, recorded_at);
+CREATE INDEX messages_owner ON messages (scope, scope_id, content_hash);
+CREATE INDEX messages_time ON messages (recorded_at);
+CREATE TABLE vector_queue (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    UNIQUE (kind, id)
+);
+"""
+
+_MIGRATIONS = (_SCHEMA_1,)
+"""One script per schema version; `PRAGMA user_version` counts those that ran."""
+
+
+class Database:
+    """One SQLite database, on disk or in memory.
+
+    Args:
+        path: The file; None for a database in memory.
+
+    Raises:
+        StorageError: The file cannot be opened, is no database of this package, or comes from a
+            newer version. Nothing is overwritten.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """Open the database, made if missing, and bring its schema up to date."""
+        self.path = path
+        self._write_lock = RLock()
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = Lock()
+        self._closed = False
+        try:
+            self._writer = self._connect()
+            self._migrate()
+        except sqlite3.Error as error:
+            msg = f"cannot open the database {self.location}: {error}"
+            raise StorageError(msg) from error
+
+    @property
+    def location(self) -> str:
+        """The file's path, or `:memory:`."""
+        return str(self.path) if self.path else ":memory:"
+
+    @contextmanager
+    def read(self, deadline: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Lend a connection for reading.
+
+        Args:
+            deadline: `time.monotonic()` seconds after which a running query is interrupted.
+
+        Raises:
+            StorageError: The database is closed, failed, or the deadline passed.
+        """
+        with self._borrowed() as connection, self._errors_named("read"):
+            if deadline is not None:
+                connection.set_progress_handler(
+                    lambda: time.monotonic() > deadline, _DEADLINE_CHECK_STEPS
+                )
+            try:
+                yield connection
+            finally:
+                if deadline is not None:
+                    connection.set_progress_handler(None, 0)
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Lend the writing connection inside a transaction, committed when the block ends.
+
+        Raises:
+            StorageError: The database is closed or failed. Nothing of the block is kept.
+        """
+        with self._write_lock, self._errors_named("write"):
+            self._check_open()
+            connection = self._writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def meta(self, key: str) -> str | None:
+        """Return a setting that is kept in the database."""
+        with self.read() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def close(self) -> None:
+        """Close all connections; further use raises `StorageError`."""
+        with self._write_lock, self._idle_lock:
+            if self._closed:
+                return
+            self._closed = True
+            for connection in [*self._idle, self._writer]:
+                connection.close()
+            self._idle.clear()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        if self.path is None:
+            # A database in memory lives in its one connection.
+            with self._write_lock:
+                self._check_open()
+                yield self._writer
+            return
+        with self._idle_lock:
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or self._connect()
+        try:
+            yield connection
+        finally:
+            with self._idle_lock:
+                keep = not self._closed and len(self._idle) < _IDLE_READERS
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+    @contextmanager
+    def _errors_named(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            msg = f"cannot {action} the database {self.location}: {error}"
+            raise StorageError(msg) from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = f"the memory at {self.location} is closed"
+            raise StorageError(msg)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path or ":memory:",
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.row_factory = sqlite3.Row
+        if self.path is not None:
+            _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _migrate(self) -> None:
+        connection = self._writer
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            self._check_ours(version)
+            for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
+                for statement in script.split(";\n"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            if version == 0:
+                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                connection.execute("INSERT INTO meta VALUES ('memory_id', ?)", (uuid.uuid4().hex,))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            connection.close()
+            raise
+
+    def _check_ours(self, version: int) -> None:
+        if version > len(_MIGRATIONS):
+            msg = (
+                f"{self.location} was written by a newer version of langchain-agentmem "
+                f"(schema {version}, this one knows {len(_MIGRATIONS)}): upgrade the package"
+            )
+            raise StorageError(msg)
+        application = self._writer.execute("PRAGMA application_id").fetchone()[0]
+        tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if application != _APPLICATION_ID and (version > 0 or tables > 0):
+            msg = f"{self.location} is a database of another program"
+            raise StorageError(msg)
+
+
+def _retry_while_busy(action: Callable[[], object]) -> None:
+    # Turning WAL on needs the file for itself, and SQLite's busy timeout does not cover that.
+    give_up = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+        else:
+            return

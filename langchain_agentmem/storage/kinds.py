@@ -1,0 +1,246 @@
+"""What differs between memories and messages, as data.
+
+One pipeline, one keyword index and one vector index serve both kinds of record. A `RecordKind`
+tells them the table, its columns, how a record becomes a row and a row a hit, which text is
+searched, and what each filter means in SQL (on the table under the alias `r`).
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from langchain_agentmem.records import Memory, Message, Record, from_epoch_us, to_epoch_us
+from langchain_agentmem.results import Hit, MemoryHit, MessageHit
+from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.storage.text import normalize
+
+RecordT = TypeVar("RecordT", bound=Record)
+HitT = TypeVar("HitT", bound=Hit)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One filter of a search: an SQL condition with one `?`, and how its value is bound."""
+
+    sql: str
+    bind: Callable[[Any], Any] = lambda value: value
+    facet: str | None = None
+    """The column whose values are named when no visible record matches the filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An SQL condition on `r` with its parameters."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
+    selective: bool = False
+    """False where it lets all live records through."""
+
+
+LIVE = Condition("r.deleted_at IS NULL")
+"""Everything but deleted records."""
+
+
+@dataclass(frozen=True)
+class RecordKind(Generic[RecordT, HitT]):
+    """All that storage and search need to know of one kind of record."""
+
+    name: str
+    """The table's name, and the word that users read."""
+    singular: str
+    id_prefix: str
+    record_type: type[RecordT]
+    columns: tuple[str, ...]
+    """The columns beyond those that every kind has."""
+    identity_fields: tuple[str, ...]
+    """The fields within which a given id is unique."""
+    time_field: str
+    filters: Mapping[str, Filter]
+    unless_filtered: Mapping[str, str]
+    """Conditions that hold where the filter of that name is not used."""
+    own_values: Callable[[RecordT], tuple[Any, ...]]
+    own_fields: Callable[[sqlite3.Row], dict[str, Any]]
+    searched_text: Callable[[RecordT], str]
+    """The text that the keyword index holds."""
+    embedded_text: Callable[[RecordT], str]
+    """The text that is embedded."""
+    make_hit: Callable[..., HitT]
+    hit_fields: tuple[str, ...]
+
+    def where(self, filters: Mapping[str, Any], visibility: Visibility) -> Condition:
+        """Return the condition that a record must meet to be in an answer.
+
+        Deletion, visibility and every filter are in it. It is the one that the branches narrow
+        by and the one that the final read enforces.
+        """
+        visible, parameters = visibility.where()
+        parts = [LIVE.sql]
+        selective = visible != "1"
+        if selective:
+            parts.append(visible)
+        bound: list[Any] = list(parameters)
+        for name, value in filters.items():
+            selected = self.filters[name]
+            parts.append(selected.sql)
+            bound.append(selected.bind(value))
+            selective = True
+        parts += [sql for name, sql in self.unless_filtered.items() if name not in filters]
+        return Condition(" AND ".join(parts), tuple(bound), selective)
+
+    def to_row(self, record: RecordT) -> tuple[Any, ...]:
+        """Return the values of `content`, `session_key`, ... in the order of `row_columns`."""
+        return (
+            record.content,
+            record.session_key,
+            record.scope,
+            record.scope_id,
+            json.dumps(record.metadata, ensure_ascii=False) if record.metadata else None,
+            *self.own_values(record),
+        )
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns that `to_row` fills."""
+        return ("content", "session_key", "scope", "scope_id", "metadata", *self.columns)
+
+    def from_row(self, row: sqlite3.Row) -> RecordT:
+        """Read a record back. It was validated when it was written."""
+        return cast("RecordT", self.record_type.model_construct(**self._fields(row)))
+
+    def to_hit(self, row: sqlite3.Row, **ranking: Any) -> HitT:
+        """Make a hit of a row and of `score`, ranks and similarity."""
+        fields = self._fields(row)
+        return self.make_hit(**{name: fields[name] for name in self.hit_fields}, **ranking)
+
+    def _fields(self, row: sqlite3.Row) -> dict[str, Any]:
+        return {
+            "id": row["id"],
+            "content": row["content"],
+            "session_key": row["session_key"],
+            "scope": row["scope"],
+            "scope_id": row["scope_id"],
+            "metadata": json.loads(row["metadata"]) if row["metadata"] else {},
+            **self.own_fields(row),
+        }
+
+
+def _read_tags(stored: str | None) -> list[str]:
+    try:
+        tags = json.loads(stored) if stored else []
+    except ValueError:
+        return []
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
+def _memory_values(memory: Memory) -> tuple[Any, ...]:
+    return (
+        memory.type,
+        memory.priority,
+        memory.scene_name,
+        normalize(memory.scene_name),
+        memory.strength,
+        json.dumps(memory.tags, ensure_ascii=False) if memory.tags else None,
+        to_epoch_us(memory.created_at),
+        to_epoch_us(memory.updated_at) if memory.updated_at else None,
+    )
+
+
+def _memory_fields(row: sqlite3.Row) -> dict[str, Any]:
+    updated_at = row["updated_at"]
+    return {
+        "type": row["type"],
+        "priority": row["priority"],
+        "scene_name": row["scene_name"],
+        "strength": row["strength"],
+        "tags": _read_tags(row["tags"]),
+        "created_at": from_epoch_us(row["created_at"]),
+        "updated_at": None if updated_at is None else from_epoch_us(updated_at),
+    }
+
+
+def _message_values(message: Message) -> tuple[Any, ...]:
+    return (message.role, message.name, to_epoch_us(message.recorded_at))
+
+
+def _message_fields(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        "role": row["role"],
+        "name": row["name"],
+        "recorded_at": from_epoch_us(row["recorded_at"]),
+    }
+
+
+def _spoken_text(message: Message) -> str:
+    return f"{message.name}: {message.content}" if message.name else message.content
+
+
+_HIT_ONLY = ("score", "keyword_rank", "vector_rank", "similarity")
+
+
+def _hit_fields(hit: type[Hit]) -> tuple[str, ...]:
+    return tuple(name for name in hit.__dataclass_fields__ if name not in _HIT_ONLY)
+
+
+MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
+    name="memories",
+    singular="memory",
+    id_prefix="mem",
+    record_type=Memory,
+    columns=(
+        "type",
+        "priority",
+        "scene_name",
+        "scene_folded",
+        "strength",
+        "tags",
+        "created_at",
+        "updated_at",
+    ),
+    identity_fields=("scope", "scope_id"),
+    time_field="created_at",
+    filters={
+        "type": Filter("r.type = ?", str.strip, facet="type"),
+        "scene": Filter(
+            "instr(r.scene_folded, ?) > 0", lambda value: normalize(value.strip()), "scene_name"
+        ),
+        "session_key": Filter("r.session_key = ?", facet="session_key"),
+        "after": Filter("r.created_at >= ?", to_epoch_us),
+        "before": Filter("r.created_at <= ?", to_epoch_us),
+    },
+    unless_filtered={},
+    own_values=_memory_values,
+    own_fields=_memory_fields,
+    searched_text=lambda memory: "\n".join([memory.content, memory.scene_name, *memory.tags]),
+    embedded_text=lambda memory: memory.content,
+    make_hit=MemoryHit,
+    hit_fields=_hit_fields(MemoryHit),
+)
+
+MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
+    name="messages",
+    singular="message",
+    id_prefix="msg",
+    record_type=Message,
+    columns=("role", "name", "recorded_at"),
+    identity_fields=("scope", "scope_id", "session_key"),
+    time_field="recorded_at",
+    filters={
+        "session_key": Filter("r.session_key = ?", facet="session_key"),
+        "role": Filter("r.role = ?", facet="role"),
+        "after": Filter("r.recorded_at >= ?", to_epoch_us),
+        "before": Filter("r.recorded_at <= ?", to_epoch_us),
+    },
+    # What was said is searched; system prompts and tool output only when asked for by role.
+    unless_filtered={"role": "r.role IN ('user', 'assistant')"},
+    own_values=_message_values,
+    own_fields=_message_fields,
+    searched_text=_spoken_text,
+    embedded_text=_spoken_text,
+    make_hit=MessageHit,
+    hit_fields=_hit_fields(MessageHit),
+)
+
+KINDS: tuple[RecordKind[Any, Any], ...] = (MEMORIES, MESSAGES)

@@ -1,0 +1,177 @@
+"""Analysis of text into terms, the same for what is indexed and for what is asked.
+
+Text is normalised (NFKC, case folded, accents of Latin letters dropped) and cut into
+- words, English ones stemmed (Snowball English, also known as Porter2),
+- compounds such as `ADR-016` or `user_id`: their parts, and the whole as one more term,
+- for scripts written without spaces (Chinese, Japanese, Korean, Thai, ...): overlapping pairs of
+  characters, and the last character of each run, so that every character begins a term,
+- symbols such as `{` or an emoji.
+Terms hold neither white space nor ASCII punctuation: FTS5's `ascii` tokenizer takes them as they
+are, and a quoted term can never be FTS5 syntax.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
+
+import regex
+import snowballstemmer
+
+ANALYSIS_VERSION = 1
+"""Raised when terms change; the keyword index is then rebuilt at the next open."""
+
+MAX_TERM_LENGTH = 64
+
+_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
+_WORD = rf"[[\p{{L}}\p{{N}}\p{{M}}]--[{_SPACELESS}]]+"
+_JOINER = r"(?:[-_./:@#+&'\\]|://)"
+_TOKEN = regex.compile(
+    rf"(?V1)(?P<run>[{_SPACELESS}]+)"
+    rf"|(?P<word>{_WORD}(?:{_JOINER}{_WORD})*)"
+    r"|(?P<symbol>(?!\p{Emoji_Modifier})[\p{S}#%&*/@\\{}\[\]_])",
+)
+# The same for text that is ASCII alone, three times as fast.
+_ASCII_TOKEN = re.compile(
+    rf"(?P<word>[a-z0-9]+(?:{_JOINER}[a-z0-9]+)*)|(?P<symbol>[$+<=>`|~^#%&*/@\\{{}}\[\]_])"
+)
+_PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
+_LATIN_ACCENT = regex.compile(r"(?V1)(?<=\p{Latin}\p{Mn}*)\p{Mn}")
+_APOSTROPHES_AND_DASHES = {ord(c): "'" for c in "\u2018\u2019\u02bc\uff07"} | {
+    ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"
+}
+_CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'ll", "'d", "'m")
+
+# ASCII punctuation is moved to private-use code points, which FTS5 takes as part of a term.
+_PRIVATE_USE = 0xE000
+_WHOLE_JOINER = chr(_PRIVATE_USE + ord("-"))
+
+STOP_WORDS = frozenset(
+    """
+    a about above after again against all also am an and any are arent as at be because been
+    before being below between both but by can cant cannot could couldnt did didnt do does doesnt
+    doing dont down during each few for from further had hadnt has hasnt have havent having he her
+    here hers herself him himself his how i id if im in into is isnt it its itself ive just me more
+    most my myself no nor not now of off on once only or other our ours ourselves out over own same
+    she should shouldnt so some such than that thats the their theirs them themselves then there
+    these they theyre this those through to too under until up very was wasnt we were werent what
+    whats when where which while who whom why will with wont would wouldnt you your youre yours
+    yourself yourselves
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One alternative of a keyword query."""
+
+    text: str
+    prefix: bool = False
+    """Match every term that begins with `text` (one character of a script without spaces)."""
+
+
+@dataclass(slots=True)
+class _Analysis:
+    terms: list[str] = field(default_factory=list)
+    """Terms in the order of the text."""
+    compounds: list[str] = field(default_factory=list)
+    """Whole compounds, whose parts are among the terms."""
+    run_ends: list[str] = field(default_factory=list)
+    """Last characters of runs without spaces, so that each character begins a term."""
+    weak: set[str] = field(default_factory=set)
+    """Those of the terms that say little: stop words and symbols."""
+    single: set[str] = field(default_factory=set)
+    """Terms of one character that stand for a whole run."""
+
+
+def normalize(text: str) -> str:
+    """Fold what Unicode and typography write differently: forms, case, accents, quotes."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES_AND_DASHES).casefold()
+    text = _LATIN_ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    return unicodedata.normalize("NFKC", text)
+
+
+def index_text(text: str) -> str:
+    """Return the terms of a text as one string, separated by spaces, for the keyword index.
+
+    Terms that overlap others come last, so that the others stand in the order of the text.
+    """
+    analysis = _analyze(text)
+    return " ".join(analysis.terms + analysis.compounds + analysis.run_ends)
+
+
+def query_terms(text: str) -> list[QueryTerm]:
+    """Return the distinct terms of a query, in its order.
+
+    Stop words and symbols are left out unless nothing else is left.
+    """
+    analysis = _analyze(text)
+    terms = dict.fromkeys(analysis.terms + analysis.compounds)
+    strong = [term for term in terms if term not in analysis.weak]
+    return [QueryTerm(term, prefix=term in analysis.single) for term in strong or terms]
+
+
+def _analyze(text: str) -> _Analysis:
+    analysis = _Analysis()
+    text = normalize(text)
+    pattern = _ASCII_TOKEN if text.isascii() else _TOKEN
+    for match in pattern.finditer(text):
+        token = match.group()
+        if match.lastgroup == "word":
+            _add_word(analysis, token)
+        elif match.lastgroup == "run":
+            _add_run(analysis, token)
+        else:
+            term = chr(_PRIVATE_USE + ord(token)) if token.isascii() else token
+            analysis.terms.append(term)
+            analysis.weak.add(term)
+    return analysis
+
+
+def _add_run(analysis: _Analysis, run: str) -> None:
+    if len(run) == 1:
+        analysis.terms.append(run)
+        analysis.single.add(run)
+    else:
+        analysis.terms += [run[i : i + 2] for i in range(len(run) - 1)]
+        analysis.run_ends.append(run[-1])
+
+
+def _add_word(analysis: _Analysis, token: str) -> None:
+    parts = [token]
+    if not token.isalnum():
+        parts = [part for piece in _PARTS.findall(token) for part in _split_apostrophe(piece)]
+    for part in parts:
+        term = _stem(part)
+        analysis.terms.append(term)
+        if part in STOP_WORDS:
+            analysis.weak.add(term)
+    if len(parts) > 1:
+        analysis.compounds.append(_WHOLE_JOINER.join(parts)[:MAX_TERM_LENGTH])
+
+
+def _split_apostrophe(word: str) -> list[str]:
+    """Cut `l'avion` in two, but take `Anna's` as `anna` and `don't` as `dont`."""
+    if "'" not in word:
+        return [word]
+    for ending in _CONTRACTIONS:
+        if word.endswith(ending) and word.count("'") == 1:
+            stem = word[: -len(ending)]
+            is_possessive = ending == "'s" and stem + "s" not in STOP_WORDS
+            return [stem if is_possessive else word.replace("'", "")]
+    return word.split("'")
+
+
+_english = snowballstemmer.stemmer("english")
+_english_lock = Lock()  # a Snowball stemmer holds the word it works on
+
+
+@lru_cache(maxsize=65536)
+def _stem(word: str) -> str:
+    if word.isascii() and word.isalpha():
+        with _english_lock:
+            return str(_english.stemWord(word))[:MAX_TERM_LENGTH]
+    return word[:MAX_TERM_LENGTH]

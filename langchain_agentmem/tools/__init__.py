@@ -1,0 +1,1 @@
+"""The tools that an agent calls, and the strings that it reads."""

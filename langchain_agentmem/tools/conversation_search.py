@@ -1,0 +1,110 @@
+"""The tool `conversation_search`: past messages."""
+
+from typing import Any, ClassVar
+
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel, Field
+
+from langchain_agentmem.tools.formatting import format_messages
+from langchain_agentmem.tools.search_tool import (
+    DEFAULT_LIMIT,
+    LIMIT_DESCRIPTION,
+    Answer,
+    Limit,
+    OptionalText,
+    Query,
+    SearchTool,
+)
+
+DESCRIPTION = """\
+Search the messages of past conversations, word for word as they were said.
+
+Use it when the exact wording, a name, a number, an identifier or the time of something said \
+before matters ("what was the ticket number?", "when did we talk about the roof?"), or when \
+memory_search found nothing. Do not use it for general knowledge or for what this conversation \
+already says.
+
+Write the query as a short phrase with the words that were probably used. To read on in one \
+conversation, pass the session as printed in a result as session_key. If nothing fits, try other \
+words once."""
+
+
+class ConversationSearchInput(BaseModel):
+    """What a model fills in."""
+
+    query: Query = Field(description="What to look for, in a few words.")
+    limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
+    session_key: OptionalText = Field(
+        default=None,
+        description=(
+            "Only messages of this conversation, as printed after 'Session:' in a result. "
+            "Leave out to search all."
+        ),
+    )
+    after: OptionalText = Field(
+        default=None,
+        description="Only messages from this time on, ISO 8601 (2026-05-08T13:00:00Z or a date).",
+    )
+    before: OptionalText = Field(
+        default=None,
+        description="Only messages up to this time, ISO 8601; a date includes its whole day.",
+    )
+
+
+class ConversationSearchTool(SearchTool):
+    """Searches the messages of an `AgentMemory`; whose, the run's config decides."""
+
+    format_result: ClassVar = format_messages
+
+    name: str = "conversation_search"
+    description: str = DESCRIPTION
+    args_schema: type[BaseModel] = ConversationSearchInput
+
+    def _run(
+        self,
+        query: str,
+        limit: int = DEFAULT_LIMIT,
+        session_key: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        *,
+        config: RunnableConfig,
+    ) -> Answer:
+        return self._answer(
+            self.memory.search_conversations,
+            query,
+            limit,
+            **self._options(session_key, after, before, config),
+        )
+
+    async def _arun(
+        self,
+        query: str,
+        limit: int = DEFAULT_LIMIT,
+        session_key: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        *,
+        config: RunnableConfig,
+    ) -> Answer:
+        return await self._aanswer(
+            self.memory.asearch_conversations,
+            query,
+            limit,
+            **self._options(session_key, after, before, config),
+        )
+
+    def _options(
+        self,
+        session_key: str | None,
+        after: str | None,
+        before: str | None,
+        config: RunnableConfig,
+    ) -> dict[str, Any]:
+        return {
+            "session_key": session_key,
+            "after": after,
+            "before": before,
+            "config": config,
+            "min_similarity": self.min_similarity,
+        }

@@ -1,0 +1,87 @@
+"""The strings that an agent reads.
+
+What a record contains can never be read as another entry, a header, a divider or a note, nor close
+a tag around the output: such lines and tags get a backslash. `tests/tools/output_parser.py` reads
+every output back into its entries.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from langchain_agentmem.quoting import quote
+from langchain_agentmem.records import format_time
+from langchain_agentmem.results import MemoryHit, MessageHit, SearchResult
+
+MAX_CONTENT_CHARS = 2000
+"""Longer contents are cut in the string; the artifact has them whole."""
+
+NO_MEMORIES = "No matching memories found."
+NO_MESSAGES = "No matching conversation messages found."
+
+# A line that could be taken for part of the output's own structure; backslashes before it count,
+# so that escaping can be undone without doubt.
+_STRUCTURE = re.compile(
+    r"^(\s*\\*)(?=(?:- )?\*\*\[|Note:|Found \d|No matching |(?:[-*_][ \t]*){3,}$)", re.IGNORECASE
+)
+_CLOSING_TAG = re.compile(r"<(\s*\\*)/")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def format_memories(result: SearchResult[MemoryHit]) -> str:
+    """Return what an agent reads of a memory search."""
+    return _format(result, ("memory", "memories"), NO_MEMORIES, _memory_entry)
+
+
+def format_messages(result: SearchResult[MessageHit]) -> str:
+    """Return what an agent reads of a conversation search."""
+    return _format(result, ("message", "messages"), NO_MESSAGES, _message_entry)
+
+
+def _format(
+    result: SearchResult[Any],
+    nouns: tuple[str, str],
+    nothing: str,
+    entry: Callable[[Any], str],
+) -> str:
+    if result.message is not None:
+        return result.message
+    if result.results:
+        noun = nouns[0] if result.total == 1 else nouns[1]
+        heading = f"Found {result.total} matching {noun} (strategy: {result.strategy}):"
+        blocks = [heading, *map(entry, result.results)]
+    else:
+        blocks = [nothing]
+    if result.notes:
+        blocks.append("\n".join(f"Note: {_one_line(note)}" for note in result.notes))
+    return "\n\n".join(blocks)
+
+
+def _memory_entry(hit: MemoryHit) -> str:
+    level = "(global instruction)" if hit.priority < 0 else f"(priority: {hit.priority})"
+    scene = f" [scene: {quote(hit.scene_name)}]" if hit.scene_name else ""
+    header = f"- **[{quote(hit.type)}]** {level}{scene} (score: {hit.score:.3f})"
+    return "\n".join([header, *(f"  {line}" for line in _content_lines(hit.content))])
+
+
+def _message_entry(hit: MessageHit) -> str:
+    moment = format_time(hit.recorded_at.replace(microsecond=0))
+    header = (
+        f"**[{hit.role}]** Session: {quote(hit.session_key)} [{moment}] (score: {hit.score:.3f})"
+    )
+    return "\n".join(["---", header, "", *_content_lines(hit.content)])
+
+
+def _content_lines(content: str) -> list[str]:
+    cut = content[:MAX_CONTENT_CHARS]
+    if len(cut) < len(content):
+        cut += f" [... cut: {len(cut)} of {len(content)} characters shown]"
+    return [_STRUCTURE.sub(r"\1\\", _inert(line)) for line in cut.strip("\r\n").splitlines()]
+
+
+def _one_line(text: str) -> str:
+    return _inert(" ".join(text.split()))
+
+
+def _inert(line: str) -> str:
+    return _CLOSING_TAG.sub(r"<\1\\/", _CONTROL.sub("\ufffd", line))

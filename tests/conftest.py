@@ -1,0 +1,56 @@
+"""Fixtures that many tests use: real folders, real databases, a real embedding server."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from langchain_agentmem import AgentMemory, EmbeddingSettings
+from servers.openai_embeddings import EmbeddingServer
+
+# No test may pick up a key or a setting of whoever runs it.
+for name in [name for name in os.environ if name.startswith(("AGENTMEM_", "OPENAI_"))]:
+    if name != "AGENTMEM_DATA":
+        del os.environ[name]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[AgentMemory]:
+    """A memory on disk that searches in hybrid mode, with WordLlama vectors."""
+    with AgentMemory.open(tmp_path / "memory", embedding="local") as opened:
+        yield opened
+
+
+@pytest.fixture
+def keyword_memory(tmp_path: Path) -> Iterator[AgentMemory]:
+    """A memory on disk that searches by keyword alone."""
+    with AgentMemory.open(tmp_path / "keyword-memory", embedding="none") as opened:
+        yield opened
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingServer]:
+    """A real OpenAI-compatible embedding service on loopback."""
+    with EmbeddingServer() as running:
+        yield running
+
+
+@pytest.fixture
+def service_settings(server: EmbeddingServer) -> EmbeddingSettings:
+    """Settings that point to `server`."""
+    return EmbeddingSettings(
+        provider="openai_compatible",
+        base_url=server.base_url,
+        api_key="sk-test-secret",
+        model="wordllama",
+    )
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of evaluation data, which lives outside the repository."""
+    folder = Path(os.environ.get("AGENTMEM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no evaluation data at {folder}: set AGENTMEM_DATA")
+    return folder
