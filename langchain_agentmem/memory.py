@@ -6,14 +6,13 @@ from typing import Any, Self, Unpack, cast
 
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.embeddings.provider import EmbeddingChoice
-from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import MemoryHit, MemoryStatus, MessageHit, WriteReport
 from langchain_agentmem.scopes import Turn
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.search.request import SearchRequest, make_request
 from langchain_agentmem.storage import vector_index
-from langchain_agentmem.storage.database import FILE_NAME, Database
+from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import Changed, RecordStore, Saved
@@ -93,20 +92,9 @@ class AgentMemory:
             TypeError: `embedding` or `chroma_client` is of no usable type.
             ValueError: An argument is unusable; it is named.
         """
-        if not str(folder).strip():
-            msg = "folder must not be blank"
-            raise ValueError(msg)
         if chroma_client is not None:
             vector_index.check_client(chroma_client)
-        if not (isinstance(timeout, int | float) and timeout > 0):
-            msg = f"timeout must be a number of seconds above 0, not {timeout!r}"
-            raise ValueError(msg)
-        path = Path(folder).expanduser()
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"cannot use the folder {path}: {error.strerror or error}"
-            raise StorageError(msg) from error
+        path = private_folder(folder)
         return cls(
             Database(path / FILE_NAME),
             embedding=embedding,
@@ -163,23 +151,32 @@ class AgentMemory:
         return cast("Memory", report.records[0])
 
     def add_memories(
-        self, memories: Iterable[Memory], *, config: Config | None = None
+        self, memories: Iterable[Memory], *, config: Config | None = None, replace: bool = True
     ) -> WriteReport:
-        """Save memories, all or none.
+        """Save memories in one transaction.
 
-        Under an id that is there already, the fields that are given replace the stored ones.
+        Args:
+            memories: What is to be remembered.
+            config: The `RunnableConfig` of the turn whose memories they are.
+            replace: Under an id that is there, the fields that are given replace the stored
+                ones. False: the stored ones stand, and the report lists the conflict.
 
         Raises:
             TypeError: Something else than a `Memory` is among them.
             StorageError: The database cannot be written. Nothing was saved.
         """
         filed = as_memories(memories, Turn.from_config(config))
-        return self._report(MEMORIES, self._store.save(MEMORIES, filed))
+        return self._report(MEMORIES, self._store.save(MEMORIES, filed, replace=replace))
 
     def add_messages(
-        self, session_key: str | None, messages: Iterable[Any], *, config: Config | None = None
+        self,
+        session_key: str | None,
+        messages: Iterable[Any],
+        *,
+        config: Config | None = None,
+        replace: bool = True,
     ) -> WriteReport:
-        """Save messages of a conversation, all or none.
+        """Save messages of a conversation in one transaction.
 
         A message that is there already (by its id within the conversation; without an id, by
         role, text and time) is not saved twice.
@@ -189,13 +186,15 @@ class AgentMemory:
             messages: LangChain messages, `Message` objects, or both. Messages without text (bare
                 tool calls) are skipped.
             config: The `RunnableConfig` of the turn whose messages they are.
+            replace: As in `add_memories`.
 
         Raises:
             ValueError: A message is unusable; its position is named.
             StorageError: The database cannot be written. Nothing was saved.
         """
         filed, skipped = as_messages(session_key, messages, Turn.from_config(config))
-        return self._report(MESSAGES, self._store.save(MESSAGES, filed), skipped)
+        saved = self._store.save(MESSAGES, filed, replace=replace)
+        return self._report(MESSAGES, saved, skipped)
 
     @runs_search
     def search_memories(
@@ -398,6 +397,7 @@ class AgentMemory:
             pending=self._vectors.pending(),
             skipped=skipped,
             problem=done.problem,
+            conflicts=saved.conflicts,
             records=saved.records,
         )
 

@@ -7,12 +7,13 @@ things that could be taken for the text around it is printed as a JSON string.
 import json
 import re
 
-_NOT_PLAIN = re.compile(r'^\s|\s$|[\[\]()<>*`"\\]|\s{2}|[^\S ]|^[-#>]|,')
+_NOT_PLAIN = re.compile(r'^\s|\s$|[\[\]()<>*`"\\]|\s{2}|[^\S ]|^[-#>]')
 
 
-def quote(text: str) -> str:
-    """Return `text` as one line of printable characters."""
-    if text and text.isprintable() and not _NOT_PLAIN.search(text):
+def quote(text: str, separator: str | None = None) -> str:
+    """Return `text` as one line of printable characters, free of `separator` unless quoted."""
+    plain = text.isprintable() and not _NOT_PLAIN.search(text)
+    if text and plain and not (separator and separator in text):
         return text
     # What JSON leaves as it is but a line cannot hold (a line separator, say) is escaped too.
     quoted = json.dumps(text, ensure_ascii=False).replace("</", "<\\/")

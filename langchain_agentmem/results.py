@@ -115,6 +115,8 @@ class WriteReport:
     """Messages without any text, such as bare tool calls."""
     problem: str | None = None
     """Why vectors are pending, or None."""
+    conflicts: list[int] = field(default_factory=list)
+    """With `replace=False`: positions of the records whose id is there with other content."""
     records: list[Memory] | list[Message] = field(default_factory=list, repr=False)
     """The records as they are stored, in the order given, with their ids."""
 

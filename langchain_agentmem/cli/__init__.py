@@ -1,1 +1,18 @@
-"""The command line."""
+"""The command line `agentmem`. One module per command."""
+
+import typer
+
+from langchain_agentmem.cli.demo import demo
+from langchain_agentmem.cli.import_records import import_records
+from langchain_agentmem.cli.search import search
+
+app = typer.Typer(
+    name="agentmem",
+    help="Search what a LangChain agent remembers, by meaning and by words.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command("import")(import_records)
+app.command()(search)

@@ -66,7 +66,14 @@ class SearchPipeline:
         *,
         timeout: float,
     ) -> None:
-        """Start with idle workers."""
+        """Start with idle workers.
+
+        Raises:
+            ValueError: `timeout` is no positive number.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            msg = f"timeout must be a number of seconds above 0, not {timeout!r}"
+            raise ValueError(msg)
         self._store = store
         self._keywords = keywords
         self._vectors = vectors
@@ -255,7 +262,7 @@ class SearchPipeline:
         values = self._store.values(kind, facet, everything, _VALUES_NAMED + 1)
         if not values:
             return f"No {kind.singular} has any {name}; search without it."
-        named = [quote(value) for value in values[:_VALUES_NAMED]]
+        named = [quote(value, separator=",") for value in values[:_VALUES_NAMED]]
         listed = f"{', '.join(named)}{', ...' if len(values) > _VALUES_NAMED else ''}"
         shown = json.dumps(asked, ensure_ascii=False)
         return f"No {kind.singular} has {name} {shown}. There are: {listed}."

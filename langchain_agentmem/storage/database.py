@@ -69,6 +69,25 @@ _MIGRATIONS = (_SCHEMA_1,)
 """One script per schema version; `PRAGMA user_version` counts those that ran."""
 
 
+def private_folder(folder: str | Path) -> Path:
+    """Return the folder of a memory, made for its user alone if missing.
+
+    Raises:
+        StorageError: It cannot be made, or is no folder.
+        ValueError: No folder is named.
+    """
+    if not str(folder).strip():
+        msg = "folder must not be blank"
+        raise ValueError(msg)
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot use the folder {path}: {error.strerror or error}"
+        raise StorageError(msg) from error
+    return path
+
+
 class Database:
     """One SQLite database, on disk or in memory.
 

@@ -33,6 +33,8 @@ class Saved:
     changed: list[str] = field(default_factory=list)
     """Ids of those that were new or changed."""
     duplicates: int = 0
+    conflicts: list[int] = field(default_factory=list)
+    """Positions of records that were not saved: their id is there in another version."""
 
 
 class RecordStore:
@@ -44,30 +46,37 @@ class RecordStore:
         self._keywords = keywords
         self._queue = queue
 
-    def save(self, kind: RecordKind, records: Sequence[Record]) -> Saved:
+    def save(self, kind: RecordKind, records: Sequence[Record], *, replace: bool = True) -> Saved:
         """Save records in one transaction.
 
         A record that is there already is a duplicate. Under a given id that is there, the fields
-        that were set explicitly replace the stored ones. A deleted memory that is saved again
-        comes back; a deleted message that is captured again stays deleted.
+        that were set explicitly replace the stored ones; unless `replace` is false: then the
+        stored ones stand, and the record's position is among the conflicts. A deleted memory
+        that is saved again comes back; a deleted message that is captured again stays deleted.
         """
         saved = Saved()
         indexed: list[tuple[int, str]] = []
         with self._database.write() as connection:
-            for record in records:
+            for position, record in enumerate(records):
                 row = self._find(connection, kind, record)
                 if row is None:
                     stored, seq = self._insert(connection, kind, record)
-                elif row["deleted_at"] is not None and isinstance(record, Message):
-                    stored, seq = kind.from_row(row), None
                 else:
-                    stored, seq = self._merge(connection, kind, row, record)
+                    seq, deleted = row["seq"], row["deleted_at"] is not None
+                    old = kind.from_row(row)
+                    stored = _next_version(old, record, deleted=deleted)
+                    if stored is old:
+                        saved.duplicates += 1
+                        saved.records.append(old)
+                        continue
+                    if not replace and not deleted:
+                        saved.conflicts.append(position)
+                        saved.records.append(old)
+                        continue
+                    self._store(connection, kind, seq, stored)
                 saved.records.append(stored)
-                if seq is None:
-                    saved.duplicates += 1
-                else:
-                    saved.changed.append(stored.id)
-                    indexed.append((seq, kind.searched_text(stored)))
+                saved.changed.append(stored.id)
+                indexed.append((seq, kind.searched_text(stored)))
             # A record that occurs twice in one call is indexed as it was stored last.
             self._keywords.put(connection, kind, dict(indexed).items())
             self._queue.put(connection, kind, saved.changed)
@@ -221,22 +230,6 @@ class RecordStore:
         )
         return record.model_copy(update={"id": id_}), int(cursor.lastrowid or 0)
 
-    def _merge(
-        self, connection: sqlite3.Connection, kind: RecordKind, row: sqlite3.Row, record: Record
-    ) -> tuple[Record, int | None]:
-        """Bring a stored record up to the version given; no row number if nothing changed."""
-        old: Record = kind.from_row(row)
-        revived = row["deleted_at"] is not None
-        given = {name: getattr(record, name) for name in record.model_fields_set}
-        # Saying a thing twice does not change it: without an id, the first saying stands.
-        changes = given if record.id or revived else {}
-        merged = old.model_copy(update={**changes, "id": old.id})
-        if merged == old and not revived:
-            return old, None
-        merged = _touched(merged, changes)
-        self._store(connection, kind, row["seq"], merged)
-        return merged, row["seq"]
-
     def _store(
         self, connection: sqlite3.Connection, kind: RecordKind, seq: int, record: Record
     ) -> None:
@@ -280,6 +273,17 @@ class RecordStore:
 
 # A list of ids travels as one JSON parameter: one prepared statement for any length.
 _LIST = "SELECT value FROM json_each(?)"
+
+
+def _next_version(old: RecordT, record: RecordT, *, deleted: bool) -> RecordT:
+    """Return what is stored when `record` is saved over `old`; `old` itself: nothing changes."""
+    if deleted and isinstance(record, Message):
+        return old
+    given = {name: getattr(record, name) for name in record.model_fields_set}
+    # Saying a thing twice does not change it: without an id, the first saying stands.
+    changes = given if record.id or deleted else {}
+    merged = old.model_copy(update={**changes, "id": old.id})
+    return old if merged == old and not deleted else _touched(merged, changes)
 
 
 def _touched(record: RecordT, changes: Mapping[str, Any]) -> RecordT:

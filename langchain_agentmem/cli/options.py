@@ -1,0 +1,42 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Never
+
+import typer
+
+from langchain_agentmem.errors import AgentMemoryError
+from langchain_agentmem.memory import AgentMemory
+from langchain_agentmem.storage.database import FILE_NAME
+
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "--memory", "-m", envvar="AGENTMEM_FOLDER", help="The memory's folder.", file_okay=False
+    ),
+]
+Embedding = Annotated[
+    str | None,
+    typer.Option(
+        help="Embedding provider: local, chroma, openai_compatible or none. "
+        "Default: the AGENTMEM_EMBEDDING_* settings, else local where it is installed.",
+        show_default=False,
+    ),
+]
+DEFAULT_FOLDER = Path("agent-memory")
+
+
+def open_memory(folder: Path, embedding: str | None, *, must_exist: bool = False) -> AgentMemory:
+    """Open a memory, or end the command with a message."""
+    if must_exist and not (folder / FILE_NAME).is_file():
+        fail(f"no memory in {folder}: make one with `agentmem import`, or name it with --memory")
+    try:
+        return AgentMemory.open(folder, embedding=embedding)
+    except (AgentMemoryError, ValueError) as error:
+        fail(str(error))
+
+
+def fail(message: str) -> Never:
+    """End the command with a message on stderr and exit code 2."""
+    typer.echo(f"agentmem: {message}", err=True)
+    raise typer.Exit(2)

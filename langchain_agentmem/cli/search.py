@@ -1,0 +1,59 @@
+"""`agentmem search`: what an agent would read."""
+
+import json
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.errors import AgentMemoryError
+from langchain_agentmem.results import SearchResult
+from langchain_agentmem.tools.formatting import format_memories, format_messages
+
+
+class Where(StrEnum):
+    """What is searched."""
+
+    MEMORIES = "memories"
+    CONVERSATIONS = "conversations"
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
+    where: Annotated[Where, typer.Option("--in", help="What is searched.")] = Where.MEMORIES,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Results at the most.")] = 5,
+    type_: Annotated[
+        str | None, typer.Option("--type", help="Memories: only of this type.")
+    ] = None,
+    scene: Annotated[
+        str | None, typer.Option(help="Memories: only where the scene name contains this.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only records of this conversation, by its session key.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Only from this time on, ISO 8601.")] = None,
+    before: Annotated[str | None, typer.Option(help="Only up to this time, ISO 8601.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
+    memory: Folder = DEFAULT_FOLDER,
+    embedding: Embedding = None,
+) -> None:
+    """Search a memory, and print what an agent would read."""
+    filters: dict[str, Any] = {"session_key": session, "after": after, "before": before}
+    if where is Where.MEMORIES:
+        filters |= {"type": type_, "scene": scene}
+    elif type_ or scene:
+        fail("--type and --scene are for --in memories")
+    with open_memory(memory, embedding, must_exist=True) as opened:
+        try:
+            result: SearchResult[Any]
+            if where is Where.MEMORIES:
+                result = opened.search_memories(query, limit, **filters)
+                text = format_memories(result)
+            else:
+                result = opened.search_conversations(query, limit, **filters)
+                text = format_messages(result)
+        except (AgentMemoryError, ValueError) as error:
+            fail(str(error))
+    typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if as_json else text)

@@ -1,0 +1,104 @@
+"""The interchange format: JSON Lines, one memory or message a line.
+
+A line with a `role` is a message, any other a memory. See `Memory` and `Message` for the fields.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from langchain_agentmem.records import Memory, Message, Record
+
+FILE_NAMES = ("messages.jsonl", "memories.jsonl")
+"""The files that are read where a folder is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file: a record, or the reason why it is none."""
+
+    path: Path
+    number: int
+    record: Record | None
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        """Name the line and what is wrong with it."""
+        return f"{self.path}:{self.number}: {self.problem}"
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files to read for a file or a folder.
+
+    Raises:
+        ValueError: There is no such file, or none in the folder.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        msg = f"{path}: no such file or folder"
+        raise ValueError(msg)
+    found = [path / name for name in FILE_NAMES if (path / name).is_file()]
+    if not found:
+        msg = f"{path}: holds neither {' nor '.join(FILE_NAMES)}"
+        raise ValueError(msg)
+    return found
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines of a file that are not blank."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def read_records(path: Path, prefix: str = "") -> Iterator[Line]:
+    """Read a file line by line; blank lines are passed over.
+
+    Args:
+        path: The file, UTF-8.
+        prefix: Put before ids and session keys, so that equal ones of different sources stay
+            apart.
+    """
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            if not raw.strip():
+                continue
+            try:
+                record = _read(raw, prefix)
+            except ValidationError as error:
+                yield Line(path, number, None, _describe(error))
+            except ValueError as error:
+                yield Line(path, number, None, str(error))
+            else:
+                yield Line(path, number, record)
+
+
+def _read(raw: bytes, prefix: str) -> Record:
+    try:
+        fields = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        msg = f"is not UTF-8 ({error.reason} at byte {error.start})"
+        raise ValueError(msg) from error
+    except json.JSONDecodeError as error:
+        msg = f"is not JSON ({error.msg} at column {error.colno})"
+        raise ValueError(msg) from error
+    if not isinstance(fields, dict):
+        msg = "is not a JSON object"
+        raise ValueError(msg)  # noqa: TRY004  (a bad line, like the others)
+    if "role" in fields and not fields.get("session_key"):
+        msg = "session_key: a message needs one"
+        raise ValueError(msg)
+    for name in ("id", "session_key") if prefix else ():
+        if fields.get(name):
+            fields[name] = f"{prefix}{fields[name]}"
+    return (Message if "role" in fields else Memory).model_validate(fields)
+
+
+def _describe(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors(include_url=False)
+    )
