@@ -9,8 +9,8 @@ from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.settings import EmbeddingSettings
 from langchain_agentmem.errors import EmbeddingError, describe
 
-EmbeddingChoice = Embeddings | EmbeddingSettings | str | None
-"""A model, settings, a provider's name, or None for the settings of the environment."""
+EmbeddingChoice = Embedder | Embeddings | EmbeddingSettings | str | None
+"""A model (guarded already or not), settings, a provider's name, or None: the environment's."""
 
 NOT_CONFIGURED = (
     "answered by keywords alone: no embedding provider is configured. Set embedding.provider "
@@ -31,6 +31,8 @@ def make_embedder(choice: EmbeddingChoice) -> Embedder | None:
         TypeError: `choice` is none of the types that it may be.
         ValueError: `choice` names no provider.
     """
+    if isinstance(choice, Embedder):
+        return choice
     if isinstance(choice, Embeddings):
         return _from_object(choice)
     if isinstance(choice, str):

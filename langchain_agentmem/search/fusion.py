@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 RRF_K = 60
-FUSION_DEPTH = 60
-"""How deep fusion looks into each list, whatever the limit of the search."""
+FUSION_DEPTH = 20
+"""How deep fusion looks into each list, whatever the limit of the search.
+
+The length of the longest answer that an agent can ask for: what one index alone would have shown
+it. Deeper down, a record in the middle of both lists would beat the first of one of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

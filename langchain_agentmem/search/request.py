@@ -49,7 +49,7 @@ class SearchRequest(Generic[HitT]):
         """How many candidates each index is asked for."""
         in_session = "session_key" in self.filters
         factor = OVER_RETRIEVAL_IN_SESSION if in_session else OVER_RETRIEVAL
-        return max(FUSION_DEPTH, self.limit * factor)
+        return max(FUSION_DEPTH, self.limit) * factor
 
 
 def make_request(
