@@ -7,6 +7,8 @@ AgentMemoryError
 Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
 """
 
+_MAX_DESCRIPTION = 500
+
 
 class AgentMemoryError(Exception):
     """Base of all errors that this package raises on its own account."""
@@ -23,5 +25,7 @@ class EmbeddingError(AgentMemoryError):
 def describe(error: BaseException) -> str:
     """Return an error as one line, led by its type where the text alone says little."""
     text = " ".join(str(error).split())
+    if len(text) > _MAX_DESCRIPTION:
+        text = f"{text[:_MAX_DESCRIPTION]} ..."
     name = type(error).__name__
     return text if " " in text else f"{name}: {text}" if text else name

@@ -15,6 +15,11 @@ def quote(text: str, separator: str | None = None) -> str:
     plain = text.isprintable() and not _NOT_PLAIN.search(text)
     if text and plain and not (separator and separator in text):
         return text
+    return as_json(text)
+
+
+def as_json(text: str) -> str:
+    """Return `text` as a JSON string of printable characters that closes no tag."""
     # What JSON leaves as it is but a line cannot hold (a line separator, say) is escaped too.
     quoted = json.dumps(text, ensure_ascii=False).replace("</", "<\\/")
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in quoted)

@@ -71,7 +71,7 @@ class MessageHit(Hit):
 HitT = TypeVar("HitT", bound=Hit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # slots would forbid SearchResult[MemoryHit](...)
 class SearchResult(Generic[HitT]):
     """The answer of a search."""
 

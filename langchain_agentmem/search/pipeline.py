@@ -5,7 +5,6 @@ methods. A branch that fails or is too slow counts as empty and leaves a note.
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from langchain_agentmem.errors import EmbeddingError, describe
-from langchain_agentmem.quoting import quote
+from langchain_agentmem.quoting import as_json, quote
 from langchain_agentmem.results import Hit, SearchResult, Strategy
 from langchain_agentmem.search.fusion import Fused, fuse
 from langchain_agentmem.search.request import SearchRequest
@@ -118,6 +117,7 @@ class SearchPipeline:
     # --- decisions, shared by sync and async ---
 
     def _answer_without_search(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
+        self._store.check_open()
         if self.strategy == "none":
             return SearchResult([], "none", message=CONFIGURE_EMBEDDING, notes=self._problems())
         if not request.query.strip():
@@ -264,7 +264,7 @@ class SearchPipeline:
             return f"No {kind.singular} has any {name}; search without it."
         named = [quote(value, separator=",") for value in values[:_VALUES_NAMED]]
         listed = f"{', '.join(named)}{', ...' if len(values) > _VALUES_NAMED else ''}"
-        shown = json.dumps(asked, ensure_ascii=False)
+        shown = as_json(asked)
         return f"No {kind.singular} has {name} {shown}. There are: {listed}."
 
     def _problems(self) -> list[str]:

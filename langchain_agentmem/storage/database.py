@@ -147,7 +147,7 @@ class Database:
             StorageError: The database is closed or failed. Nothing of the block is kept.
         """
         with self._write_lock, self._errors_named("write"):
-            self._check_open()
+            self.check_open()
             connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -179,11 +179,11 @@ class Database:
         if self.path is None:
             # A database in memory lives in its one connection.
             with self._write_lock:
-                self._check_open()
+                self.check_open()
                 yield self._writer
             return
         with self._idle_lock:
-            self._check_open()
+            self.check_open()
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
         try:
@@ -204,7 +204,8 @@ class Database:
             msg = f"cannot {action} the database {self.location}: {error}"
             raise StorageError(msg) from error
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise a `StorageError` if the database is closed."""
         if self._closed:
             msg = f"the memory at {self.location} is closed"
             raise StorageError(msg)

@@ -12,6 +12,7 @@ from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
 from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text, query_terms
 
 MAX_QUERY_TERMS = 64
+_LEAST_BM25 = 0.001
 _REBUILD_BATCH = 1000
 
 
@@ -133,5 +134,6 @@ def match_expression(query: str) -> str:
 
 
 def _score(rank: float) -> float:
-    bm25 = max(0.0, -rank)
+    # Where most records hold a term, BM25 gives next to nothing for it; a match is still a match.
+    bm25 = max(_LEAST_BM25, -rank)
     return bm25 / (1.0 + bm25)

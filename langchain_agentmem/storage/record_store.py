@@ -46,6 +46,10 @@ class RecordStore:
         self._keywords = keywords
         self._queue = queue
 
+    def check_open(self) -> None:
+        """Raise a `StorageError` if the memory is closed."""
+        self._database.check_open()
+
     def save(self, kind: RecordKind, records: Sequence[Record], *, replace: bool = True) -> Saved:
         """Save records in one transaction.
 

@@ -19,13 +19,16 @@ MAX_CONTENT_CHARS = 2000
 NO_MEMORIES = "No matching memories found."
 NO_MESSAGES = "No matching conversation messages found."
 
-# A line that could be taken for part of the output's own structure; backslashes before it count,
-# so that escaping can be undone without doubt.
+# A line that could be taken for part of the output's own structure, also behind characters that
+# cannot be seen; backslashes before it count, so that escaping can be undone without doubt.
+_BLANK = "\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 _STRUCTURE = re.compile(
-    r"^(\s*\\*)(?=(?:- )?\*\*\[|Note:|Found \d|No matching |(?:[-*_][ \t]*){3,}$)", re.IGNORECASE
+    rf"^([{_BLANK}]*\\*)(?=(?:[-*+][{_BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    rf"|(?:[-*_][{_BLANK}]*){{3,}}$)",
+    re.IGNORECASE,
 )
 _CLOSING_TAG = re.compile(r"<(\s*\\*)/")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 def format_memories(result: SearchResult[MemoryHit]) -> str:

@@ -25,7 +25,9 @@ def coerce_limit(value: Any) -> int:
             value = float(value)
         except ValueError:
             return DEFAULT_LIMIT
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return DEFAULT_LIMIT
+    if isinstance(value, float) and math.isnan(value):
         return DEFAULT_LIMIT
     return int(max(1, min(MAX_LIMIT, value)))
 
@@ -37,15 +39,16 @@ def _text(value: Any) -> Any:
 
 
 def _optional_text(value: Any) -> Any:
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    if isinstance(value, list) and len(value) <= 1:
+        value = value[0] if value else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     return (unquote(value).strip() or None) if isinstance(value, str) else value
 
 
 Query = Annotated[str, BeforeValidator(_text)]
-Limit = Annotated[int, BeforeValidator(coerce_limit), Field(ge=1, le=MAX_LIMIT)]
+# In this order the bounds are those of the integer, and reach the model's schema.
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(coerce_limit)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
 
 LIMIT_DESCRIPTION = f"How many results at the most, 1 to {MAX_LIMIT}."

@@ -1,0 +1,191 @@
+"""Reads what an agent reads, strictly: any output of either tool back into its entries.
+
+Nothing is guessed. A line that has no place in the output's grammar, or a line of a record's
+content that could be taken for structure and is not escaped, is a `ParseError`. Contents come back
+as they were before they were escaped, with a line feed between their lines.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["memories", "messages"]
+
+# What is invisible at the start of a line does not make the line another one.
+BLANK = "\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+STRUCTURE = (
+    rf"(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    rf"|(?:[-*_][{BLANK}]*){{3,}}$"
+)
+_UNESCAPED = re.compile(rf"[{BLANK}]*(?:{STRUCTURE})", re.IGNORECASE)
+_ESCAPED = re.compile(rf"^([{BLANK}]*\\*)\\(?={STRUCTURE})", re.IGNORECASE)
+_ESCAPED_TAG = re.compile(r"<(\s*\\*)\\/")
+
+_HEADING = re.compile(
+    r"Found (?P<count>\d+) matching (?P<noun>memory|memories|message|messages)"
+    r" \(strategy: (?P<strategy>hybrid|embedding|fts)\):"
+)
+_LABEL = r'(?:"(?:[^"\\]|\\.)*"|[^"\[\]()<>*`\\]+)'
+_MEMORY = re.compile(
+    rf"- \*\*\[(?P<type>{_LABEL})\]\*\*"
+    r" (?:\(global instruction\)|\(priority: (?P<priority>\d+)\))"
+    rf"(?: \[scene: (?P<scene>{_LABEL})\])?"
+    r" \(score: (?P<score>\d+\.\d{3})\)"
+)
+_MESSAGE = re.compile(
+    r"\*\*\[(?P<role>user|assistant|system|tool)\]\*\*"
+    rf" Session: (?P<session_key>{_LABEL})"
+    r" \[(?P<recorded_at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\]"
+    r" \(score: (?P<score>\d+\.\d{3})\)"
+)
+_NOTHING = {
+    "memories": "No matching memories found.",
+    "messages": "No matching conversation messages found.",
+}
+_NOUNS = {"memories": ("memory", "memories"), "messages": ("message", "messages")}
+
+
+class ParseError(ValueError):
+    """The output breaks its own grammar."""
+
+
+@dataclass(frozen=True)
+class MemoryEntry:
+    """A memory as an agent reads it; `priority` is None for a global instruction."""
+
+    type: str
+    priority: int | None
+    scene: str | None
+    score: str
+    content: str
+
+
+@dataclass(frozen=True)
+class MessageEntry:
+    """A message as an agent reads it."""
+
+    role: str
+    session_key: str
+    recorded_at: str
+    score: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output. With a `message` there is nothing else."""
+
+    count: int = 0
+    strategy: str | None = None
+    entries: list[MemoryEntry] | list[MessageEntry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    message: str | None = None
+
+
+def parse(kind: Kind, text: str) -> Output:
+    """Read an output of `memory_search` (memories) or `conversation_search` (messages)."""
+    lines = text.split("\n")
+    if len(text.splitlines()) != len(lines):
+        msg = f"a line separator other than \\n: {text!r}"
+        raise ParseError(msg)
+    if lines[0] == _NOTHING[kind]:
+        return Output(notes=_notes(lines[1:]))
+    heading = _HEADING.fullmatch(lines[0])
+    if heading is None:
+        return Output(message=text)
+    count = int(heading["count"])
+    if count < 1 or heading["noun"] != _NOUNS[kind][count > 1]:
+        msg = f"heading {lines[0]!r}"
+        raise ParseError(msg)
+    rest = lines[1:]
+    entries: list[MemoryEntry] | list[MessageEntry]
+    entries, rest = _memories(rest) if kind == "memories" else _messages(rest)
+    if len(entries) != count:
+        msg = f"{count} announced, {len(entries)} there"
+        raise ParseError(msg)
+    return Output(count, heading["strategy"], entries, _notes(rest))
+
+
+def _notes(lines: list[str]) -> list[str]:
+    if not lines:
+        return []
+    if lines[0] or not lines[1:] or not all(line.startswith("Note: ") for line in lines[1:]):
+        msg = f"neither entries nor notes: {lines!r}"
+        raise ParseError(msg)
+    return [_without_tag_escapes(line.removeprefix("Note: ")) for line in lines[1:]]
+
+
+def _memories(lines: list[str]) -> tuple[list[MemoryEntry], list[str]]:
+    entries: list[MemoryEntry] = []
+    while len(lines) > 1 and not lines[0] and lines[1].startswith("- "):
+        header = _header(_MEMORY, lines[1])
+        end = next((i for i, line in enumerate(lines) if i > 1 and not line), len(lines))
+        if not all(line.startswith("  ") for line in lines[2:end]):
+            msg = f"a line of the content is not indented: {lines[2:end]!r}"
+            raise ParseError(msg)
+        content = _content([line[2:] for line in lines[2:end]])
+        priority = header["priority"]
+        entries.append(
+            MemoryEntry(
+                _label(header["type"]),
+                None if priority is None else int(priority),
+                None if header["scene"] is None else _label(header["scene"]),
+                header["score"],
+                content,
+            )
+        )
+        lines = lines[end:]
+    return entries, lines
+
+
+def _messages(lines: list[str]) -> tuple[list[MessageEntry], list[str]]:
+    entries: list[MessageEntry] = []
+    while len(lines) > 3 and lines[:2] == ["", "---"]:
+        header = _header(_MESSAGE, lines[2])
+        if lines[3]:
+            msg = f"no blank line after {lines[2]!r}"
+            raise ParseError(msg)
+        end = next(
+            (
+                i
+                for i in range(4, len(lines) - 1)
+                if not lines[i] and (lines[i + 1] == "---" or lines[i + 1].startswith("Note: "))
+            ),
+            len(lines),
+        )
+        entries.append(
+            MessageEntry(
+                header["role"],
+                _label(header["session_key"]),
+                header["recorded_at"],
+                header["score"],
+                _content(lines[4:end]),
+            )
+        )
+        lines = lines[end:]
+    return entries, lines
+
+
+def _header(pattern: re.Pattern[str], line: str) -> re.Match[str]:
+    found = pattern.fullmatch(line)
+    if found is None:
+        msg = f"header {line!r}"
+        raise ParseError(msg)
+    return found
+
+
+def _label(shown: str) -> str:
+    return str(json.loads(shown)) if shown.startswith('"') else shown
+
+
+def _content(lines: list[str]) -> str:
+    for line in lines:
+        if _UNESCAPED.match(line) or re.search(r"<\s*/", line):
+            msg = f"content that reads as structure: {line!r}"
+            raise ParseError(msg)
+    return "\n".join(_without_tag_escapes(_ESCAPED.sub(r"\1", line)) for line in lines)
+
+
+def _without_tag_escapes(line: str) -> str:
+    return _ESCAPED_TAG.sub(r"<\1/", line)
