@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from langchain_core.messages import RemoveMessage
+from pydantic import BaseModel
 
 from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn, check_scope
@@ -71,7 +72,7 @@ def as_messages(
 
 
 def _listed(messages: Iterable[Any]) -> Sequence[Any]:
-    if isinstance(messages, str | dict) or not isinstance(messages, Iterable):
+    if isinstance(messages, str | dict | BaseModel) or not isinstance(messages, Iterable):
         msg = f"messages must be a list of messages, not {type(messages).__name__}"
         raise TypeError(msg)
     return list(messages)

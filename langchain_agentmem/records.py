@@ -30,6 +30,7 @@ _ROLE_ALIASES = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
 _LARGEST_EPOCH_SECONDS = 1e11
+_MAX_METADATA_DEPTH = 50
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -129,8 +130,11 @@ def _stripped(value: Any) -> Any:
     return clean_text(value).strip() if isinstance(value, str) else value
 
 
-def _json_value(value: Any, path: str) -> Any:
+def _json_value(value: Any, path: str, depth: int = 0) -> Any:
     """Return a copy of a JSON value, or raise a `ValueError` that names what is not one."""
+    if depth > _MAX_METADATA_DEPTH:
+        msg = f"metadata is nested more than {_MAX_METADATA_DEPTH} levels deep"
+        raise ValueError(msg)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
@@ -145,9 +149,14 @@ def _json_value(value: Any, path: str) -> Any:
             if not isinstance(key, str):
                 msg = f"{path} has the key {key!r}: keys must be strings"
                 raise ValueError(msg)  # noqa: TRY004  (pydantic reports ValueError alone)
-        return {clean_text(key): _json_value(item, f"{path}.{key}") for key, item in value.items()}
+        return {
+            clean_text(key): _json_value(item, f"{path}.{key}", depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_json_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [
+            _json_value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)
+        ]
     msg = (
         f"{path} is a {type(value).__name__}: metadata holds JSON values alone "
         "(text, numbers, true, false, null, lists, objects)"

@@ -68,7 +68,12 @@ class Turn:
         Raises:
             ValueError: An id is not text or a number.
         """
-        configurable = (config or {}).get("configurable") or {}
+        configurable = config.get("configurable") if isinstance(config, Mapping) else config
+        if configurable is None:
+            return cls()
+        if not isinstance(configurable, Mapping):
+            msg = f'config["configurable"] must be a mapping, not {configurable!r}'
+            raise ValueError(msg)  # noqa: TRY004  (as for every unusable argument)
         ids: dict[str, str] = {}
         for name, keys in _CONFIG_KEYS.items():
             for key in keys:

@@ -23,7 +23,7 @@ _DEADLINE_CHECK_STEPS = 2000
 _COMMON_COLUMNS = """
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
-    identity BLOB NOT NULL UNIQUE,
+    given_id TEXT,
     content TEXT NOT NULL,
     content_hash BLOB NOT NULL,
     session_key TEXT NOT NULL,
@@ -32,7 +32,8 @@ _COMMON_COLUMNS = """
     metadata TEXT,
     deleted_at INTEGER"""
 
-# Times are whole microseconds since 1970-01-01 UTC.
+# Times are whole microseconds since 1970-01-01 UTC. `given_id` is the id that a writer gave, where
+# that of the record had to be another one.
 _SCHEMA_1 = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE memories ({_COMMON_COLUMNS},
@@ -46,6 +47,7 @@ CREATE TABLE memories ({_COMMON_COLUMNS},
     updated_at INTEGER
 );
 CREATE INDEX memories_owner ON memories (scope, scope_id, content_hash);
+CREATE INDEX memories_given_id ON memories (given_id) WHERE given_id IS NOT NULL;
 CREATE INDEX memories_type ON memories (type);
 CREATE INDEX memories_scene ON memories (scene_folded);
 CREATE INDEX memories_time ON memories (created_at);
@@ -56,6 +58,7 @@ CREATE TABLE messages ({_COMMON_COLUMNS},
 );
 CREATE INDEX messages_session ON messages (session_key, recorded_at);
 CREATE INDEX messages_owner ON messages (scope, scope_id, content_hash);
+CREATE INDEX messages_given_id ON messages (given_id) WHERE given_id IS NOT NULL;
 CREATE INDEX messages_time ON messages (recorded_at);
 CREATE TABLE vector_queue (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -164,6 +167,12 @@ class Database:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 
+    def checkpoint(self) -> None:
+        """Move what the write-ahead log holds into the file, and empty the log."""
+        with self._write_lock, self._errors_named("write"):
+            self.check_open()
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Close all connections; further use raises `StorageError`."""
         with self._write_lock, self._idle_lock:
@@ -221,6 +230,7 @@ class Database:
         if self.path is not None:
             _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
         return connection
 
     def _migrate(self) -> None:

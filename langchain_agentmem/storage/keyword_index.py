@@ -107,6 +107,12 @@ class KeywordIndex:
             table = f"{kind.name}_fts"
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
 
+    def optimize(self, connection: sqlite3.Connection) -> None:
+        """Merge the index into one segment, which holds no trace of what was removed."""
+        for kind in KINDS if not self.problem else ():
+            table = f"{kind.name}_fts"
+            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+
     def _rebuild_if_outdated(self, connection: sqlite3.Connection) -> None:
         row = connection.execute("SELECT value FROM meta WHERE key = 'text_analysis'").fetchone()
         if row and row[0] == str(ANALYSIS_VERSION):

@@ -206,7 +206,7 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
         "scene": Filter(
             "instr(r.scene_folded, ?) > 0", lambda value: normalize(value.strip()), "scene_name"
         ),
-        "session_key": Filter("r.session_key = ?", facet="session_key"),
+        "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
         "after": Filter("r.created_at >= ?", to_epoch_us),
         "before": Filter("r.created_at <= ?", to_epoch_us),
     },
@@ -228,7 +228,7 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     identity_fields=("scope", "scope_id", "session_key"),
     time_field="recorded_at",
     filters={
-        "session_key": Filter("r.session_key = ?", facet="session_key"),
+        "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
         "role": Filter("r.role = ?", facet="role"),
         "after": Filter("r.recorded_at >= ?", to_epoch_us),
         "before": Filter("r.recorded_at <= ?", to_epoch_us),

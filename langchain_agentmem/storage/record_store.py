@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from langchain_agentmem.records import Memory, Message, Record, to_epoch_us, utc_now
+from langchain_agentmem.records import Memory, Message, Record, clean_text, to_epoch_us, utc_now
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, Condition, RecordKind, RecordT
@@ -105,7 +105,7 @@ class RecordStore:
             row = _fetch_one(
                 connection,
                 f"SELECT * FROM {kind.name} WHERE id = ? AND deleted_at IS NULL",
-                (id,),
+                (clean_text(id),),
             )
             if row is None:
                 return None
@@ -141,6 +141,8 @@ class RecordStore:
                 connection.execute(f"DELETE FROM {kind.name} WHERE seq = ?", (row["seq"],))
                 self._queue.put(connection, kind, [id_])
                 changed[kind.name].append(id_)
+            self._keywords.optimize(connection)
+        self._database.checkpoint()
         return changed
 
     def live(self, kind: RecordKind, ids: Sequence[str]) -> list[Any]:
@@ -194,10 +196,12 @@ class RecordStore:
     ) -> sqlite3.Row | None:
         """Find the stored version of a record that is about to be saved."""
         if record.id:
+            owner = " AND ".join(f"{name} = ?" for name in kind.identity_fields)
             return _fetch_one(
                 connection,
-                f"SELECT * FROM {kind.name} WHERE identity = ?",
-                (_identity(kind, record, record.id),),
+                f"SELECT * FROM {kind.name} WHERE (id = ? OR given_id = ?) AND {owner} "
+                "ORDER BY given_id IS NOT NULL",
+                (record.id, record.id, *(getattr(record, name) for name in kind.identity_fields)),
             )
         sql = (
             f"SELECT * FROM {kind.name} WHERE scope = ? AND scope_id = ? AND content_hash = ?"
@@ -217,20 +221,16 @@ class RecordStore:
     def _insert(
         self, connection: sqlite3.Connection, kind: RecordKind, record: Record
     ) -> tuple[Record, int]:
-        given = record.id or _derived_id(kind, record)
-        identity = _identity(kind, record, given)
-        id_ = given
+        id_ = record.id or _derived_id(kind, record)
         # The same id under another owner, or of another kind, is another record.
         if _id_is_taken(connection, id_):
-            id_ = f"{given}-{identity.hex()[:8]}"
-        if _id_is_taken(connection, id_):
-            id_ = f"{given}-{uuid.uuid4().hex}"
-            identity = identity if record.id else _identity(kind, record, id_)
-        columns = ("id", "identity", "content_hash", *kind.row_columns)
+            id_ = f"{id_}-{uuid.uuid4().hex[:12]}"
+        columns = ("id", "given_id", "content_hash", *kind.row_columns)
         marks = ", ".join("?" * len(columns))
+        given = record.id if record.id and record.id != id_ else None
         cursor = connection.execute(
             f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
-            (id_, identity, _content_hash(record.content), *kind.to_row(record)),
+            (id_, given, _content_hash(record.content), *kind.to_row(record)),
         )
         return record.model_copy(update={"id": id_}), int(cursor.lastrowid or 0)
 
@@ -268,6 +268,7 @@ class RecordStore:
     def _locate(
         self, connection: sqlite3.Connection, id: str
     ) -> tuple[RecordKind, sqlite3.Row] | None:
+        id = clean_text(id)
         for kind in KINDS:
             row = _fetch_one(connection, f"SELECT * FROM {kind.name} WHERE id = ?", (id,))
             if row is not None:
@@ -316,10 +317,6 @@ def _digest(*parts: str) -> bytes:
 
 def _content_hash(content: str) -> bytes:
     return blake2b(content.encode(), digest_size=16).digest()
-
-
-def _identity(kind: RecordKind, record: Record, id: str) -> bytes:
-    return _digest(*(getattr(record, name) for name in kind.identity_fields), id)
 
 
 def _derived_id(kind: RecordKind, record: Record) -> str:

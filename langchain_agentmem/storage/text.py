@@ -37,7 +37,7 @@ _ASCII_TOKEN = re.compile(
     rf"(?P<word>[a-z0-9]+(?:{_JOINER}[a-z0-9]+)*)|(?P<symbol>[$+<=>`|~^#%&*/@\\{{}}\[\]_])"
 )
 _PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
-_LATIN_ACCENT = regex.compile(r"(?V1)(?<=\p{Latin}\p{Mn}*)\p{Mn}")
+_ACCENTED_LATIN = regex.compile(r"(\p{Latin})\p{Mn}+")
 _APOSTROPHES_AND_DASHES = {ord(c): "'" for c in "\u2018\u2019\u02bc\uff07"} | {
     ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"
 }
@@ -90,7 +90,7 @@ def normalize(text: str) -> str:
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES_AND_DASHES).casefold()
-    text = _LATIN_ACCENT.sub("", unicodedata.normalize("NFKD", text))
+    text = _ACCENTED_LATIN.sub(r"\1", unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFKC", text)
 
 

@@ -133,6 +133,14 @@ class VectorIndex:
         """Count the vectors."""
         return int(self._collection(kind).count())
 
+    def ids(self, kind: RecordKind) -> set[str]:
+        """Return the ids of all vectors."""
+        collection = self._collection(kind)
+        found: set[str] = set()
+        for offset in range(0, collection.count(), _MAX_IDS_PER_GET):
+            found.update(collection.get(limit=_MAX_IDS_PER_GET, offset=offset, include=[])["ids"])
+        return found
+
     def has_other_models(self) -> bool:
         """Tell whether there are collections of other embedding models."""
         return any(not name.endswith(f"-{self._fingerprint}") for name in self._names())

@@ -1,6 +1,7 @@
 """Brings the vector index level with the database, by working through the vector queue."""
 
 import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -61,6 +62,21 @@ class VectorIndexer:
                     "INSERT OR REPLACE INTO meta VALUES ('embedding_model', ?)",
                     (embedder.fingerprint,),
                 )
+            else:
+                self._queue_lost_vectors(connection)
+
+    def _queue_lost_vectors(self, connection: sqlite3.Connection) -> None:
+        """Queue what differs, where the vector index was deleted or restored behind our back."""
+        for kind in KINDS:
+            live, queued = (
+                {row[0] for row in connection.execute(sql)}
+                for sql in (
+                    f"SELECT id FROM {kind.name} WHERE deleted_at IS NULL",
+                    f"SELECT id FROM vector_queue WHERE kind = '{kind.name}'",
+                )
+            )
+            if abs(self._index.count(kind) - len(live)) > len(queued):
+                self._queue.put(connection, kind, (live ^ self._index.ids(kind)) - queued)
 
     def index(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
         """Write the vectors of these records, and of a bounded number that waited before them."""
