@@ -20,7 +20,11 @@ class EmbeddingSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="AGENTMEM_EMBEDDING_", env_ignore_empty=True, extra="forbid", frozen=True
+        env_prefix="AGENTMEM_EMBEDDING_",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,  # what is wrong may be a key in the wrong place
     )
 
     provider: Provider | None = Field(default_factory=_default_provider)

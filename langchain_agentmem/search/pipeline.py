@@ -243,13 +243,13 @@ class SearchPipeline:
     def _advice(self, request: SearchRequest[HitT]) -> str | None:
         """Tell why nothing was found, where it is not the query's fault."""
         kind = request.kind
-        everything = kind.where({}, request.visibility)
+        everything = kind.where({}, request.visibility, whole=True)
         if not self._store.ids(kind, everything, limit=1):
             return f"There are no {kind.name} yet: nothing has been saved that could be found."
         for name, value in request.filters.items():
             facet = kind.filters[name].facet
             if facet is None or self._store.ids(
-                kind, kind.where({name: value}, request.visibility), limit=1
+                kind, kind.where({name: value}, request.visibility, whole=True), limit=1
             ):
                 continue
             return self._name_values(request, name, facet, everything)

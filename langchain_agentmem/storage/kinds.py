@@ -70,11 +70,18 @@ class RecordKind(Generic[RecordT, HitT]):
     make_hit: Callable[..., HitT]
     hit_fields: tuple[str, ...]
 
-    def where(self, filters: Mapping[str, Any], visibility: Visibility) -> Condition:
+    def where(
+        self, filters: Mapping[str, Any], visibility: Visibility, *, whole: bool = False
+    ) -> Condition:
         """Return the condition that a record must meet to be in an answer.
 
         Deletion, visibility and every filter are in it. It is the one that the branches narrow
         by and the one that the final read enforces.
+
+        Args:
+            filters: Values by the names of `filters`.
+            visibility: What the turn may see.
+            whole: Leave out what holds unless it is filtered, to learn what there is at all.
         """
         visible, parameters = visibility.where()
         parts = [LIVE.sql]
@@ -87,7 +94,8 @@ class RecordKind(Generic[RecordT, HitT]):
             parts.append(selected.sql)
             bound.append(selected.bind(value))
             selective = True
-        parts += [sql for name, sql in self.unless_filtered.items() if name not in filters]
+        if not whole:
+            parts += [sql for name, sql in self.unless_filtered.items() if name not in filters]
         return Condition(" AND ".join(parts), tuple(bound), selective)
 
     def to_row(self, record: RecordT) -> tuple[Any, ...]:
