@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from servers.openai_embeddings import EmbeddingServer
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings
-from servers.openai_embeddings import EmbeddingServer
 
 # No test may pick up a key or a setting of whoever runs it.
 for name in [name for name in os.environ if name.startswith(("AGENTMEM_", "OPENAI_"))]:

@@ -1,0 +1,434 @@
+"""The four providers, and a model of the user's own."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_openai import OpenAIEmbeddings
+from servers.openai_embeddings import EmbeddingServer, Fault
+
+from langchain_agentmem import AgentMemory, EmbeddingError, EmbeddingSettings
+from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
+from langchain_agentmem.embeddings.provider import NOT_CONFIGURED, make_embedder
+
+KEY = "sk-test-secret"
+CLOSED_PORT = "http://127.0.0.1:9"
+
+
+def made(choice: Any) -> Embedder:
+    embedder = make_embedder(choice)
+    assert embedder is not None
+    return embedder
+
+
+def openai(**options: Any) -> OpenAIEmbeddings:
+    return OpenAIEmbeddings(**options)
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python script in a process of its own, from this repository."""
+    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=kept | environment,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+class TestOpenAICompatible:
+    """Any service that speaks OpenAI's embeddings API: here a real one on loopback."""
+
+    def test_texts_are_sent_as_strings_with_the_key_and_the_model(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        vectors = made(service_settings).embed_documents(["The cat sleeps", "Interest rates"])
+
+        assert vectors.shape == (2, 256)
+        (request,) = server.requests
+        assert request.path == "/v1/embeddings"
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert request.body["input"] == ["The cat sleeps", "Interest rates"]
+        assert request.body["model"] == "wordllama"
+        assert "dimensions" not in request.body
+
+    def test_a_query_is_sent_as_a_string_too(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        vector = made(service_settings).embed_query("The cat sleeps")
+
+        assert vector.shape == (256,)
+        assert server.requests[0].body["input"] in ("The cat sleeps", ["The cat sleeps"])
+
+    async def test_an_async_query_has_the_same_vector(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        vector = await made(service_settings).aembed_query("The cat sleeps")
+
+        assert np.allclose(vector, made(service_settings).embed_query("The cat sleeps"))
+
+    @pytest.mark.parametrize("limit", [1, 3, 10])
+    def test_a_service_is_asked_for_no_more_texts_than_it_takes(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings, limit: int
+    ) -> None:
+        server.fault = Fault(max_inputs=limit)
+        settings = service_settings.model_copy(update={"batch_size": limit})
+        texts = [f"text {i}" for i in range(25)]
+
+        assert made(settings).embed_documents(texts).shape == (25, 256)
+        sent = [request.body["input"] for request in server.requests]
+        assert [text for batch in sent for text in batch] == texts
+        assert max(map(len, sent)) == limit
+
+    def test_dimensions_are_asked_for(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        settings = service_settings.model_copy(update={"dimensions": 64})
+
+        assert made(settings).embed_query("x").shape == (64,)
+        assert server.requests[0].body["dimensions"] == 64
+
+    def test_a_server_of_ones_own_needs_no_key(self, server: EmbeddingServer) -> None:
+        settings = EmbeddingSettings(
+            provider="openai_compatible", base_url=server.base_url, model="wordllama"
+        )
+
+        assert made(settings).embed_query("x").shape == (256,)
+
+    def test_long_texts_are_cut(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        made(service_settings.model_copy(update={"max_input_chars": 9})).embed_documents(["x" * 99])
+
+        assert server.requests[0].body["input"] == ["x" * 9]
+
+    @pytest.mark.parametrize(
+        ("given", "missing"),
+        [
+            ({}, "embedding.api_key"),
+            ({"model": "m"}, "embedding.api_key"),
+            ({"api_key": "  "}, "embedding.api_key"),
+            ({"base_url": "http://127.0.0.1:9/v1"}, "embedding.model"),
+            ({"base_url": "http://127.0.0.1:9/v1", "api_key": KEY}, "embedding.model"),
+        ],
+    )
+    def test_a_missing_setting_is_named(self, given: dict[str, Any], missing: str) -> None:
+        settings = EmbeddingSettings(provider="openai_compatible", **given)
+
+        with pytest.raises(EmbeddingError, match=missing) as caught:
+            make_embedder(settings)
+        assert KEY not in str(caught.value)
+
+    def test_a_missing_setting_raises_nothing_at_open(self) -> None:
+        with AgentMemory.in_memory(embedding="openai_compatible") as memory:
+            memory.add_memory("likes cats")
+            result = memory.search_memories("cats")
+
+        assert result.total == 1
+        assert result.strategy == "fts"
+        assert any("embedding.api_key" in note for note in result.notes)
+
+    def test_for_openai_itself_the_usual_variable_and_model_do(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+        assert made("openai_compatible").name == "text-embedding-3-small"
+
+    @pytest.mark.parametrize(
+        ("fault", "reason"),
+        [
+            (Fault(status=500), "500"),
+            (Fault(status=401), "401"),
+            (Fault(status=429, retry_after=60), "429"),
+            (Fault(drop=1), "shape|no vectors|failed"),
+            (Fault(garbage=True), "failed"),
+            (Fault(non_finite="nan"), "NaN or infinite|failed"),
+        ],
+    )
+    def test_a_failing_service_is_described_without_the_key(
+        self,
+        server: EmbeddingServer,
+        service_settings: EmbeddingSettings,
+        caplog: pytest.LogCaptureFixture,
+        fault: Fault,
+        reason: str,
+    ) -> None:
+        server.fault = fault
+        embedder = made(service_settings)
+
+        for call in (lambda: embedder.embed_documents(["a"]), lambda: embedder.embed_query("a")):
+            with pytest.raises(EmbeddingError, match=reason) as caught:
+                call()
+            assert "the embedding model wordllama failed" in str(caught.value)
+            assert "embedding.base_url" in str(caught.value)
+            assert "\n" not in str(caught.value)
+            assert KEY not in str(caught.value)
+        assert KEY not in caplog.text
+        assert len(server.requests) == 2  # nothing is tried again behind the user's back
+
+    def test_a_service_that_is_not_there_is_an_error(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        server.stop()
+
+        with pytest.raises(EmbeddingError, match="the embedding model wordllama failed"):
+            made(service_settings).embed_query("x")
+
+    def test_a_service_that_hangs_is_given_up(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        server.fault = Fault(delay=60)
+
+        with pytest.raises(EmbeddingError, match="the embedding model wordllama failed"):
+            made(service_settings.model_copy(update={"timeout": 0.2})).embed_query("x")
+
+    def test_no_tokenizer_is_loaded(self, server: EmbeddingServer, tmp_path: Path) -> None:
+        script = f"""
+import sys
+from langchain_agentmem import AgentMemory, EmbeddingSettings
+settings = EmbeddingSettings(provider="openai_compatible", base_url={server.base_url!r}, model="m")
+with AgentMemory.in_memory(embedding=settings) as memory:
+    memory.add_memory("likes cats")
+    assert memory.search_memories("kitten").total == 1
+import tiktoken.registry
+assert not tiktoken.registry.ENCODINGS, tiktoken.registry.ENCODINGS
+"""
+        done = run(script, HOME=str(tmp_path), TIKTOKEN_CACHE_DIR=str(tmp_path / "tiktoken"))
+
+        assert done.returncode == 0, done.stderr
+        assert not (tmp_path / "tiktoken").exists()
+
+
+class TestChroma:
+    """all-MiniLM-L6-v2 in ONNX, which chromadb brings."""
+
+    def test_the_model_finds_by_meaning(self, tmp_path: Path) -> None:
+        default = Path(__file__).parents[3] / "shared" / "models"
+        models = Path(os.environ.get("AGENTMEM_MODELS", default))
+        if not (models / "all-MiniLM-L6-v2").is_dir():
+            pytest.skip(f"no model all-MiniLM-L6-v2 in {models}: set AGENTMEM_MODELS")
+        cache = tmp_path / ".cache" / "chroma" / "onnx_models" / "all-MiniLM-L6-v2"
+        shutil.copytree(models / "all-MiniLM-L6-v2", cache)
+        script = """
+from langchain_agentmem import AgentMemory
+with AgentMemory.in_memory(embedding="chroma") as memory:
+    memory.add_memory("The kitten naps on the couch")
+    memory.add_memory("Interest rates rose again")
+    status = memory.status()
+    result = memory.search_memories("a sleeping cat", min_similarity=0.2)
+    assert status.embedding == "all-MiniLM-L6-v2", status
+    assert status.pending == 0, status
+    assert result.strategy == "embedding", result
+    assert [hit.content for hit in result.results] == ["The kitten naps on the couch"], result
+    assert result.notes == [], result
+"""
+        done = run(script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT)
+
+        assert done.returncode == 0, done.stderr
+
+    def test_without_its_model_and_a_network_it_degrades_with_a_note(self, tmp_path: Path) -> None:
+        script = """
+from langchain_agentmem import AgentMemory
+with AgentMemory.in_memory(embedding="chroma", timeout=60) as memory:
+    memory.add_memory("likes cats")
+    result = memory.search_memories("cats")
+    print(result.total, result.strategy, memory.status().pending)
+    print(*result.notes)
+"""
+        done = run(script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT)
+
+        assert done.returncode == 0, done.stderr
+        counts, notes = done.stdout.split("\n", 1)
+        assert counts == "1 fts 1"
+        assert "answered by keywords alone: the embedding model all-MiniLM-L6-v2 failed" in notes
+        assert "it is downloaded at first use: check the network" in notes
+
+
+class TestLocal:
+    """WordLlama, from the weights inside its wheel."""
+
+    def test_similar_texts_have_similar_vectors(self) -> None:
+        cat, kitten, rates = made("local").embed_documents(
+            ["The cat sleeps on the sofa", "A kitten naps on the couch", "Interest rates rose"]
+        )
+
+        assert cat.shape == (256,)
+        assert np.linalg.norm(cat) == pytest.approx(1.0, abs=1e-5)
+        assert cat @ kitten > cat @ rates + 0.1
+
+    def test_a_query_has_the_vector_of_the_same_document(self) -> None:
+        embedder = made("local")
+
+        assert np.allclose(embedder.embed_query("a cat"), embedder.embed_documents(["a cat"])[0])
+
+    @pytest.mark.parametrize(
+        "text", ["", " ", "\x00", "\ufffd", "\U0001f600", "部署", "กรุง", "x" * 100_000, "?!"]
+    )
+    def test_any_text_has_a_finite_vector(self, text: str) -> None:
+        vector = np.array(WordLlamaEmbeddings().embed_query(text))
+
+        assert np.isfinite(vector).all()
+        assert np.linalg.norm(vector) == pytest.approx(1.0, abs=1e-5) or not vector.any()
+
+    def test_no_documents_have_no_vectors(self) -> None:
+        assert WordLlamaEmbeddings().embed_documents([]) == []
+
+    def test_threads_get_the_vectors_that_one_thread_gets(self) -> None:
+        model = WordLlamaEmbeddings()
+        texts = [("word " * (i % 7 + 1)) + str(i) for i in range(60)]
+        expected = model.embed_documents(texts)
+        wrong: list[str] = []
+
+        def work() -> None:
+            for i in range(0, 60, 4):
+                got = np.array(model.embed_documents(texts[i : i + 4]))
+                if not np.allclose(got, np.array(expected[i : i + 4]), atol=1e-5):
+                    wrong.append(texts[i])
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert wrong == []
+
+    def test_it_needs_no_network_says_nothing_and_leaves_logging_alone(
+        self, tmp_path: Path
+    ) -> None:
+        script = """
+import logging, socket
+
+def refuse(*args, **kwargs):
+    raise AssertionError("the network was used")
+
+socket.socket.connect = refuse
+socket.create_connection = refuse
+socket.getaddrinfo = refuse
+from langchain_agentmem import AgentMemory
+before = list(logging.getLogger().handlers), logging.getLogger().level
+with AgentMemory.in_memory(embedding="local") as memory:
+    memory.add_memory("The kitten naps on the couch")
+    assert memory.search_memories("sleeping cat").total == 1
+assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
+"""
+        done = run(script, HOME=str(tmp_path))
+
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert done.stdout == ""
+        assert list(tmp_path.iterdir()) == []  # nothing is cached in the home folder
+
+    def test_without_the_extra_it_says_what_to_install(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "wordllama", None)
+
+        with pytest.raises(EmbeddingError, match=r"pip install 'langchain-agentmem\[local\]'"):
+            make_embedder("local")
+
+
+class TestNone:
+    """Keyword search only."""
+
+    def test_there_is_no_embedder_and_nothing_to_complain_about(self) -> None:
+        assert make_embedder("none") is None
+        with AgentMemory.in_memory(embedding="none") as memory:
+            memory.add_memory("likes cats")
+            result = memory.search_memories("cats")
+            assert (result.total, result.strategy, result.notes) == (1, "fts", [])
+            assert memory.status().problems == []
+
+
+class TestChoice:
+    """What may be given as `embedding`."""
+
+    def test_nothing_given_means_the_settings_of_the_environment(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert made(None).name == "wordllama-l2_supercat-256"
+        monkeypatch.setenv("AGENTMEM_EMBEDDING_PROVIDER", "none")
+        assert make_embedder(None) is None
+
+    def test_with_nothing_configured_the_setting_is_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(EmbeddingError) as caught:
+            make_embedder(EmbeddingSettings(provider=None))
+
+        assert str(caught.value) == NOT_CONFIGURED
+        assert "embedding.provider" in NOT_CONFIGURED
+
+    def test_a_name_takes_the_other_settings_from_the_environment(
+        self, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AGENTMEM_EMBEDDING_BASE_URL", server.base_url)
+        monkeypatch.setenv("AGENTMEM_EMBEDDING_MODEL", "from-environment")
+
+        assert made("openai_compatible").name == "from-environment"
+
+    @pytest.mark.parametrize("given", [5, [], {}, object(), DeterministicFakeEmbedding])
+    def test_anything_else_is_refused_with_what_it_may_be(self, given: Any) -> None:
+        with pytest.raises(TypeError, match="EmbeddingSettings or the name of a provider, not"):
+            make_embedder(given)
+
+    @pytest.mark.parametrize("name", ["", "openai", "LOCAL"])
+    def test_an_unknown_provider_is_refused_with_those_there_are(self, name: str) -> None:
+        with pytest.raises(ValueError, match="'openai_compatible', 'local', 'chroma' or 'none'"):
+            make_embedder(name)
+
+    def test_any_langchain_model_will_do(self) -> None:
+        assert made(DeterministicFakeEmbedding(size=5)).embed_query("x").shape == (5,)
+
+    @pytest.mark.parametrize(
+        ("one", "other", "same"),
+        [
+            (DeterministicFakeEmbedding(size=5), DeterministicFakeEmbedding(size=5), True),
+            (DeterministicFakeEmbedding(size=5), DeterministicFakeEmbedding(size=6), False),
+            (
+                openai(model="a", api_key="one"),
+                openai(model="a", api_key="two", timeout=5),
+                True,
+            ),
+            (
+                openai(model="a", api_key="one"),
+                openai(model="b", api_key="one"),
+                False,
+            ),
+            (
+                openai(model="a", api_key="one"),
+                openai(model="a", api_key="one", dimensions=64),
+                False,
+            ),
+            ("local", EmbeddingSettings(provider="local", weight=0.5), True),
+            ("local", "chroma", False),
+            (
+                EmbeddingSettings(provider="openai_compatible", base_url="http://a", model="m"),
+                EmbeddingSettings(provider="openai_compatible", base_url="http://b", model="m"),
+                True,
+            ),
+            (
+                EmbeddingSettings(provider="openai_compatible", base_url="http://a", model="m"),
+                EmbeddingSettings(
+                    provider="openai_compatible", base_url="http://a", model="m", dimensions=5
+                ),
+                False,
+            ),
+        ],
+    )
+    def test_vectors_belong_to_a_model_and_its_dimensions_not_to_how_it_is_reached(
+        self, one: Any, other: Any, same: bool
+    ) -> None:
+        assert (made(one).fingerprint == made(other).fingerprint) is same

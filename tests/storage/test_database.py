@@ -1,0 +1,238 @@
+"""The SQLite file: what is committed is on disk, and no file of others is touched."""
+
+import multiprocessing
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langchain_agentmem.errors import StorageError
+from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / FILE_NAME
+
+
+@pytest.fixture(params=["disk", "memory"])
+def database(request: pytest.FixtureRequest, path: Path) -> Iterator[Database]:
+    """A database on disk, and one in memory."""
+    with closing(Database(path if request.param == "disk" else None)) as opened:
+        yield opened
+
+
+def put(database: Database, key: str, value: str = "v") -> None:
+    with database.write() as connection:
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (key, value))
+
+
+def keys(database: Database) -> set[str]:
+    with database.read() as connection:
+        return {row[0] for row in connection.execute("SELECT key FROM meta")}
+
+
+def test_what_is_written_is_read(database: Database) -> None:
+    put(database, "a", "1")
+
+    assert database.meta("a") == "1"
+    assert database.meta("missing") is None
+
+
+def test_a_failed_block_leaves_nothing_behind(database: Database) -> None:
+    def fail() -> None:
+        with database.write() as connection:
+            connection.execute("INSERT INTO meta VALUES ('a', '1')")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+
+    assert database.meta("a") is None
+    put(database, "a")  # and the next transaction works
+    assert database.meta("a") == "v"
+
+
+def test_errors_of_sqlite_are_storage_errors(database: Database) -> None:
+    with pytest.raises(StorageError, match=r"cannot write the database .*no such table"):
+        put_into_missing_table(database)
+    with pytest.raises(StorageError, match="cannot read the database"), database.read() as reader:
+        reader.execute("SELECT * FROM missing")
+
+
+def put_into_missing_table(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute("INSERT INTO missing VALUES (1)")
+
+
+def test_committed_means_synced_in_wal_mode(path: Path) -> None:
+    with closing(Database(path)) as database:
+        for borrow in (database.write, database.read):
+            with borrow() as connection:
+                assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+                assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+
+
+def test_a_reopened_database_holds_what_was_written(path: Path) -> None:
+    with closing(Database(path)) as database:
+        put(database, "a", "1")
+        memory_id = database.meta("memory_id")
+    with closing(Database(path)) as database:
+        assert database.meta("a") == "1"
+        assert memory_id
+        assert database.meta("memory_id") == memory_id
+
+
+def test_every_database_has_an_id_of_its_own(tmp_path: Path) -> None:
+    with closing(Database(tmp_path / "a")) as one, closing(Database(tmp_path / "b")) as other:
+        assert one.meta("memory_id") != other.meta("memory_id")
+
+
+def test_threads_write_in_turns_and_lose_nothing(database: Database) -> None:
+    def work(worker: int) -> None:
+        for i in range(25):
+            put(database, f"{worker}-{i}")
+            assert f"{worker}-{i}" in keys(database)
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {f"{worker}-{i}" for worker in range(8) for i in range(25)} <= keys(database)
+
+
+def test_a_reader_does_not_wait_for_a_writer_and_sees_what_was_committed(path: Path) -> None:
+    with closing(Database(path)) as database:
+        seen: list[set[str]] = []
+        with database.write() as connection:
+            connection.execute("INSERT INTO meta VALUES ('a', '1')")
+            reader = threading.Thread(target=lambda: seen.append(keys(database)))
+            reader.start()
+            reader.join(timeout=30)
+        assert len(seen) == 1
+        assert "a" not in seen[0]
+
+
+def _write_in_another_process(path: Path, worker: int) -> None:
+    with closing(Database(path)) as database:
+        for i in range(20):
+            put(database, f"{worker}-{i}")
+
+
+def test_processes_share_a_file(path: Path) -> None:
+    context: Any = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_write_in_another_process, args=(path, worker)) for worker in (0, 1)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+
+    assert [process.exitcode for process in processes] == [0, 0]
+    with closing(Database(path)) as database:
+        assert {f"{worker}-{i}" for worker in (0, 1) for i in range(20)} <= keys(database)
+
+
+def test_a_query_past_its_deadline_is_interrupted(database: Database) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
+
+    with (
+        pytest.raises(StorageError, match="interrupted"),
+        database.read(deadline=time.monotonic() + 0.05) as connection,
+    ):
+        connection.execute(endless).fetchone()
+
+    with database.read() as connection:  # the connection is fit for further use
+        assert connection.execute("SELECT count(*) FROM meta").fetchone()[0] == 1
+
+
+def test_a_closed_database_says_so(database: Database) -> None:
+    database.close()
+    database.close()
+
+    with pytest.raises(StorageError, match="is closed"):
+        database.meta("memory_id")
+    with pytest.raises(StorageError, match="is closed"):
+        put(database, "a")
+
+
+def test_a_read_that_is_under_way_outlives_close(path: Path) -> None:
+    database = Database(path)
+    with database.read() as connection:
+        database.close()
+        assert connection.execute("SELECT count(*) FROM meta").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"no database, but a letter" * 100, b"SQLite format 3\x00junk"]
+)
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(StorageError, match="cannot open the database"):
+        Database(path)
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE memories (x)")
+
+    with pytest.raises(StorageError, match="is a database of another program"):
+        Database(path)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("memories",)]
+
+
+def test_a_database_of_a_newer_version_is_refused(path: Path) -> None:
+    Database(path).close()
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(StorageError, match=r"newer version.*schema 99.*upgrade"):
+        Database(path)
+
+
+def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot open the database"):
+        Database(tmp_path)
+    with pytest.raises(StorageError, match="cannot open the database"):
+        Database(tmp_path / "missing" / FILE_NAME)
+
+
+def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    folder = private_folder(tmp_path / "deep" / "memory")
+
+    assert folder.is_dir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert private_folder(folder) == folder  # and used where it is there
+
+
+@pytest.mark.parametrize("blank", ["", "   "])
+def test_a_folder_must_be_named(blank: str) -> None:
+    with pytest.raises(ValueError, match="folder must not be blank"):
+        private_folder(blank)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match="cannot use the folder"):
+            private_folder(path)
+
+
+def test_the_home_folder_is_written_with_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert private_folder("~/memory") == tmp_path / "memory"

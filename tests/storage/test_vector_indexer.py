@@ -1,0 +1,334 @@
+"""The vector index is brought level with the database, through every failure."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+
+from langchain_agentmem import Memory, Message
+from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.records import Record
+from langchain_agentmem.storage import vector_indexer
+from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.keyword_index import KeywordIndex
+from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES
+from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
+from langchain_agentmem.storage.vector_indexer import VectorIndexer
+from langchain_agentmem.storage.vector_queue import VectorQueue
+
+
+class Service(Embeddings):
+    """An embedding service that can be made to fail; vectors are deterministic."""
+
+    def __init__(self, size: int = 3) -> None:
+        self._vectors = DeterministicFakeEmbedding(size=size)
+        self.calls: list[list[str]] = []
+        self.fails: Callable[[list[str]], bool] = lambda _: False
+        self.before: Callable[[], None] = lambda: None
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.calls.append(texts)
+        self.before()
+        if self.fails(texts):
+            msg = "service unavailable"
+            raise ConnectionError(msg)
+        return self._vectors.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return self._vectors.embed_query(text)
+
+
+class Parts:
+    """An indexer with all that it works on, over a database that stays open."""
+
+    def __init__(self, database: Database, size: int = 3) -> None:
+        self.database = database
+        self.service = Service(size)
+        self.queue = VectorQueue(database)
+        self.store = RecordStore(database, KeywordIndex(database), self.queue)
+        embedder = Embedder(self.service, name="model", identity=f"model {size}")
+        namespace = database.meta("memory_id") or ""
+        self.index = VectorIndex(in_memory_client(), namespace, embedder.fingerprint)
+        self.indexer = VectorIndexer(database, self.store, self.queue, embedder, self.index)
+
+    def save(self, *ids: str) -> None:
+        records: list[Record] = [Memory(id=id_, content=f"text of {id_}") for id_ in ids]
+        self.store.save(MEMORIES, records)
+
+    def stored(self, *ids: str) -> set[str]:
+        """Those of the ids that have the vector of their present text."""
+        found = set()
+        for id_ in ids:
+            record = self.store.get(id_)
+            vector = self.index._collection(MEMORIES).get(ids=[id_], include=["embeddings"])
+            if record is None:
+                found |= set(vector["ids"])
+                continue
+            expected = self.service.embed_query(record.content)
+            embeddings: Any = vector["embeddings"]
+            if vector["ids"] and embeddings[0].tolist() == pytest.approx(expected, abs=1e-5):
+                found.add(id_)
+        return found
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    with closing(Database(None)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def parts(database: Database) -> Iterator[Parts]:
+    made = Parts(database)
+    yield made
+    made.index.drop()
+
+
+def test_a_write_is_followed_by_its_vectors(parts: Parts) -> None:
+    parts.save("a", "b")
+    assert parts.queue.pending() == 2
+
+    done = parts.indexer.index(MEMORIES, ["a", "b"])
+
+    assert (done.written, done.problem) == (2, None)
+    assert parts.stored("a", "b") == {"a", "b"}
+    assert parts.queue.pending() == 0
+    assert parts.service.calls == [["text of a", "text of b"]]
+
+
+def test_messages_have_vectors_with_their_speakers_name(parts: Parts) -> None:
+    said = [
+        Message(id="m", session_key="s", role="user", name="Anna", content="hello"),
+        Message(id="n", session_key="s", role="user", content="bye"),
+    ]
+    parts.store.save(MESSAGES, said)
+
+    assert parts.indexer.sync().written == 2
+    assert parts.index.count(MESSAGES) == 2
+    assert parts.service.calls == [["Anna: hello", "bye"]]
+
+
+def test_sync_works_through_the_whole_queue_and_tells_of_it(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_indexer, "_CHUNK", 4)
+    parts.save(*(f"m{i}" for i in range(10)))
+    told: list[tuple[int, int]] = []
+
+    done = parts.indexer.sync(lambda processed, left: told.append((processed, left)))
+
+    assert done.written == 10
+    assert told == [(4, 6), (8, 2), (10, 0)]
+    assert parts.index.count(MEMORIES) == 10
+    assert parts.indexer.sync().written == 0  # level is level
+
+
+def test_a_changed_record_gets_a_new_vector(parts: Parts) -> None:
+    parts.save("a")
+    parts.indexer.sync()
+    parts.store.update(MEMORIES, "a", {"content": "another text"})
+    assert parts.stored("a") == set()
+
+    parts.indexer.index(MEMORIES, ["a"])
+
+    assert parts.stored("a") == {"a"}
+    assert parts.index.count(MEMORIES) == 1
+
+
+@pytest.mark.parametrize("remove", ["delete", "purge"])
+def test_the_vector_of_a_removed_record_goes(parts: Parts, remove: str) -> None:
+    parts.save("a", "b")
+    parts.indexer.sync()
+    getattr(parts.store, remove)(["a"])
+
+    done = parts.indexer.index(MEMORIES, ["a"])
+
+    assert (done.written, done.problem) == (0, None)
+    assert parts.stored("a", "b") == {"b"}
+
+
+def test_the_vector_of_a_restored_record_comes_back(parts: Parts) -> None:
+    parts.save("a")
+    parts.store.delete(["a"])
+    parts.indexer.sync()
+    parts.store.restore(["a"])
+
+    assert parts.indexer.index(MEMORIES, ["a"]).written == 1
+    assert parts.stored("a") == {"a"}
+
+
+def test_a_record_that_was_never_indexed_can_be_removed(parts: Parts) -> None:
+    parts.save("a")
+    parts.store.purge(["a"])
+
+    assert parts.indexer.sync().problem is None
+    assert parts.queue.pending() == 0
+    assert parts.service.calls == []
+
+
+def test_a_failure_keeps_the_work_and_says_why(parts: Parts) -> None:
+    parts.save("a")
+    parts.service.fails = lambda _: True
+
+    done = parts.indexer.index(MEMORIES, ["a"])
+
+    assert done.written == 0
+    assert done.problem == parts.indexer.last_problem
+    assert "service unavailable" in (done.problem or "")
+    assert parts.queue.pending() == 1
+
+
+def test_the_next_write_does_the_work_that_was_left(parts: Parts) -> None:
+    parts.save("a")
+    parts.service.fails = lambda _: True
+    parts.indexer.index(MEMORIES, ["a"])
+    parts.service.fails = lambda _: False
+    parts.save("b")
+
+    done = parts.indexer.index(MEMORIES, ["b"])
+
+    assert (done.written, done.problem) == (2, None)
+    assert parts.stored("a", "b") == {"a", "b"}
+    assert parts.indexer.last_problem is None
+
+
+def test_a_write_does_a_bounded_part_of_what_was_left(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_indexer, "BACKLOG_PER_WRITE", 5)
+    parts.save(*(f"old{i}" for i in range(20)))
+    parts.save("new")
+
+    done = parts.indexer.index(MEMORIES, ["new"])
+
+    assert done.written == 6
+    assert parts.stored("new") == {"new"}
+    assert parts.queue.pending() == 15
+
+
+def test_a_text_that_cannot_be_embedded_does_not_keep_others_from_it(parts: Parts) -> None:
+    parts.save("a", "poison", "b")
+    parts.service.fails = lambda texts: any("poison" in text for text in texts)
+
+    done = parts.indexer.sync()
+
+    assert parts.stored("a", "poison", "b") == {"a", "b"}
+    assert parts.queue.pending() == 1
+    assert "service unavailable" in (done.problem or "")
+
+
+def test_a_record_that_changes_while_it_is_embedded_is_worked_on_again(parts: Parts) -> None:
+    parts.save("a")
+
+    def change() -> None:
+        parts.service.before = lambda: None
+        parts.store.update(MEMORIES, "a", {"content": "another text"})
+
+    parts.service.before = change
+    parts.indexer.sync()
+
+    assert parts.queue.pending() == 0
+    assert parts.stored("a") == {"a"}
+
+
+def test_every_step_can_be_repeated_without_harm(parts: Parts) -> None:
+    parts.save("a", "b")
+    parts.store.delete(["b"])
+    for _ in range(3):
+        with parts.database.write() as connection:
+            parts.queue.put(connection, MEMORIES, ["a", "b", "unknown"])
+        assert parts.indexer.sync().problem is None
+
+    assert parts.index.count(MEMORIES) == 1
+    assert parts.stored("a") == {"a"}
+
+
+def test_records_from_before_there_was_an_embedding_are_queued(database: Database) -> None:
+    queue = VectorQueue(database)
+    store = RecordStore(database, KeywordIndex(database), queue)
+    store.save(MEMORIES, [Memory(id="a", content="text of a"), Memory(id="b", content="b")])
+    store.delete(["b"])
+    queue.done(queue.take(10))
+
+    parts = Parts(database)
+    parts.indexer.sync()
+
+    assert parts.stored("a", "b") == {"a"}
+    parts.index.drop()
+
+
+def test_the_same_model_finds_its_vectors_again(database: Database) -> None:
+    first = Parts(database)
+    first.save("a")
+    first.indexer.sync()
+
+    second = Parts(database)
+
+    assert second.queue.pending() == 0
+    assert second.stored("a") == {"a"}
+    second.index.drop()
+
+
+def test_another_model_fills_a_collection_of_its_own_and_the_old_one_goes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_indexer, "_CHUNK", 2)
+    old = Parts(database, size=3)
+    old.save("a", "b", "c")
+    old.indexer.sync()
+
+    new = Parts(database, size=4)
+    assert new.queue.pending() == 3
+    new.service.fails = lambda texts: "text of c" in texts
+    new.indexer.sync()
+    assert new.index.has_other_models()  # as long as the new one is not complete
+
+    new.service.fails = lambda _: False
+    assert new.indexer.sync().problem is None
+    assert new.stored("a", "b", "c") == {"a", "b", "c"}
+    assert not new.index.has_other_models()
+    new.index.drop()
+
+
+def test_going_back_to_a_former_model_works(database: Database) -> None:
+    for size in (3, 4, 3):
+        parts = Parts(database, size=size)
+        parts.save(f"added with {size}", "a")
+        parts.indexer.sync()
+        assert parts.stored("a", f"added with {size}") == {"a", f"added with {size}"}
+    assert not parts.index.has_other_models()
+    parts.index.drop()
+
+
+def test_vectors_that_were_lost_are_rebuilt_from_the_database(database: Database) -> None:
+    first = Parts(database)
+    first.save("a", "b")
+    first.indexer.sync()
+    first.index.drop()
+
+    second = Parts(database)
+    second.indexer.sync()
+
+    assert second.stored("a", "b") == {"a", "b"}
+    second.index.drop()
+
+
+def test_threads_index_each_record(parts: Parts) -> None:
+    def work(worker: int) -> None:
+        for i in range(10):
+            parts.save(f"{worker}-{i}")
+            parts.indexer.index(MEMORIES, [f"{worker}-{i}"])
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert parts.queue.pending() == 0
+    assert parts.index.count(MEMORIES) == 60
+    assert sum(parts.index.count(kind) for kind in KINDS) == 60

@@ -1,0 +1,715 @@
+"""The front door: what `AgentMemory` promises to those who hold one."""
+
+import asyncio
+import inspect
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.messages import AIMessage, HumanMessage
+from servers.openai_embeddings import EmbeddingServer, Fault
+
+from langchain_agentmem import (
+    AgentMemory,
+    EmbeddingSettings,
+    Memory,
+    Message,
+    StorageError,
+    WriteReport,
+)
+
+NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
+ANNA = {"configurable": {"user_id": "anna", "thread_id": "t1"}}
+BEN = {"configurable": {"user_id": "ben"}}
+
+
+def contents(memory: AgentMemory, query: str, **options: Any) -> list[str]:
+    return [hit.content for hit in memory.search_memories(query, **options).results]
+
+
+class TestOpening:
+    """A folder, an embedding, a Chroma client."""
+
+    def test_a_folder_is_made_and_kept_private(self, tmp_path: Path) -> None:
+        folder = tmp_path / "deep" / "memory"
+        with AgentMemory.open(folder, embedding="local") as memory:
+            memory.add_memory("likes cats")
+            assert memory.status().location == str(folder / "agentmem.sqlite3")
+
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {path.name for path in folder.iterdir()} >= {"agentmem.sqlite3", "chroma"}
+
+    def test_without_an_embedding_chroma_is_not_touched(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path, embedding="none") as memory:
+            memory.add_memory("likes cats")
+
+        assert not (tmp_path / "chroma").exists()
+
+    @pytest.mark.parametrize("embedding", ["local", "none"])
+    def test_everything_is_there_after_reopening(self, tmp_path: Path, embedding: str) -> None:
+        with AgentMemory.open(tmp_path, embedding=embedding) as memory:
+            added = memory.add_memory("The kitten naps on the couch")
+            memory.add_messages("t1", [HumanMessage("hello there", id="m1")])
+        with AgentMemory.open(tmp_path, embedding=embedding) as memory:
+            assert memory.get(added.id) == added
+            assert contents(memory, "kitten") == [added.content]
+            assert memory.search_conversations("hello").total == 1
+            assert memory.status().pending == 0
+
+    def test_the_path_may_be_text(self, tmp_path: Path) -> None:
+        with AgentMemory.open(str(tmp_path), embedding="none") as memory:
+            assert memory.status().location == str(tmp_path / "agentmem.sqlite3")
+
+    def test_memories_in_memory_do_not_meet(self) -> None:
+        with (
+            AgentMemory.in_memory(embedding="local") as one,
+            AgentMemory.in_memory(embedding="local") as other,
+        ):
+            one.add_memory("likes cats")
+            assert other.search_memories("cats").total == 0
+            assert one.search_memories("cats").strategy == "hybrid"
+            assert one.status().location == ":memory:"
+
+    def test_vectors_may_live_with_a_client_of_ones_own(self, tmp_path: Path) -> None:
+        client: Any = chromadb.PersistentClient(
+            str(tmp_path / "elsewhere"), settings=Settings(anonymized_telemetry=False)
+        )
+        with AgentMemory.open(tmp_path / "m", embedding="local", chroma_client=client) as memory:
+            memory.add_memory("The kitten naps on the couch")
+            assert contents(memory, "sleeping cat") == ["The kitten naps on the couch"]
+
+        assert not (tmp_path / "m" / "chroma").exists()
+        assert sum(collection.count() for collection in client.list_collections()) == 1
+        client.close()  # it was left open: it is not the memory's
+
+    @pytest.mark.parametrize("client", [5, "http://localhost", object()])
+    def test_what_is_no_client_is_refused(self, tmp_path: Path, client: Any) -> None:
+        with pytest.raises(TypeError, match="chroma_client"):
+            AgentMemory.open(tmp_path, chroma_client=client)
+
+    @pytest.mark.parametrize("folder", ["", "  "])
+    def test_a_blank_folder_is_refused(self, folder: str) -> None:
+        with pytest.raises(ValueError, match="folder must not be blank"):
+            AgentMemory.open(folder)
+
+    def test_a_file_in_place_of_the_folder_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x")
+
+        with pytest.raises(StorageError, match="cannot use the folder"):
+            AgentMemory.open(tmp_path / "file")
+
+    def test_a_foreign_file_in_place_of_the_database_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "agentmem.sqlite3").write_text("not a database " * 100)
+
+        with pytest.raises(StorageError, match="cannot open the database"):
+            AgentMemory.open(tmp_path, embedding="none")
+
+    def test_vectors_come_after_the_fact(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path, embedding="none") as memory:
+            memory.add_memory("The kitten naps on the couch")
+            assert memory.status().pending == 0
+        with AgentMemory.open(tmp_path, embedding="local") as memory:
+            assert memory.status().pending == 1
+            assert any("memory.sync()" in problem for problem in memory.status().problems)
+            assert memory.sync().indexed == 1
+            assert contents(memory, "sleeping cat") == ["The kitten naps on the couch"]
+
+    def test_vectors_that_were_lost_can_be_rebuilt(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path, embedding="local") as memory:
+            memory.add_memory("The kitten naps on the couch")
+        shutil.rmtree(tmp_path / "chroma")
+        with AgentMemory.open(tmp_path, embedding="local") as memory:
+            memory.sync()
+            assert contents(memory, "sleeping cat") == ["The kitten naps on the couch"]
+
+    def test_another_embedding_model_takes_over(self, tmp_path: Path) -> None:
+        for size in (3, 4):
+            embedding = DeterministicFakeEmbedding(size=size)
+            with AgentMemory.open(tmp_path, embedding=embedding) as memory:
+                memory.add_memory(f"added with {size}")
+                memory.sync()
+                result = memory.search_memories("zeppelin")
+                assert result.strategy == "embedding"
+                assert result.total == memory.status().memories > 0
+
+
+class TestAddingMemories:
+    """What is saved, under whose name, and when it is the same again."""
+
+    def test_a_memory_is_returned_as_it_is_stored(self, keyword_memory: AgentMemory) -> None:
+        added = keyword_memory.add_memory(
+            "Prefers dark mode",
+            type="persona",
+            priority=80,
+            scene_name="editor setup",
+            tags=("ui",),
+            strength=0.5,
+            created_at="2023-05-08T12:00:00Z",
+            metadata={"source": "chat"},
+            config=ANNA,
+        )
+
+        assert keyword_memory.get(added.id) == added
+        assert (added.type, added.priority, added.scene_name) == ("persona", 80, "editor setup")
+        assert (added.scope, added.scope_id, added.tags) == ("user", "anna", ["ui"])
+        assert (added.created_at, added.metadata) == (NOON, {"source": "chat"})
+
+    def test_the_same_text_is_saved_once_and_the_first_saying_stands(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        first = keyword_memory.add_memory("Prefers dark mode", priority=80)
+        second = keyword_memory.add_memory("Prefers dark mode", priority=10)
+
+        assert second == first
+        assert keyword_memory.status().memories == 1
+
+    def test_the_same_text_of_two_users_is_two_memories(self, keyword_memory: AgentMemory) -> None:
+        of_anna = keyword_memory.add_memory("Prefers dark mode", config=ANNA)
+        of_ben = keyword_memory.add_memory("Prefers dark mode", config=BEN)
+
+        assert of_anna.id != of_ben.id
+        for config, scope_id in ((ANNA, "anna"), (BEN, "ben")):
+            (hit,) = keyword_memory.search_memories("dark", config=config).results
+            assert hit.scope_id == scope_id
+
+    def test_a_report_counts_what_was_done(self, keyword_memory: AgentMemory) -> None:
+        memories = [Memory(content=text) for text in ("a", "b", "a")]
+
+        first = keyword_memory.add_memories(memories)
+        again = keyword_memory.add_memories(iter(memories))
+
+        assert (first.saved, first.duplicates, first.pending) == (2, 1, 0)
+        assert (again.saved, again.duplicates) == (0, 3)
+        assert [record.content for record in again.records] == ["a", "b", "a"]
+        assert keyword_memory.add_memories([]) == WriteReport()
+
+    def test_under_a_given_id_what_is_given_replaces_what_was_there(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        keyword_memory.add_memory("Lives in Bonn", id="home", priority=80, created_at=NOON)
+
+        keyword_memory.add_memories([Memory(id="home", content="Lives in Rome")])
+
+        stored = keyword_memory.get("home")
+        assert isinstance(stored, Memory)
+        assert (stored.content, stored.priority, stored.created_at) == ("Lives in Rome", 80, NOON)
+        assert contents(keyword_memory, "Bonn") == []
+        assert contents(keyword_memory, "Rome") == ["Lives in Rome"]
+
+    def test_or_not_if_one_says_so(self, keyword_memory: AgentMemory) -> None:
+        keyword_memory.add_memory("Lives in Bonn", id="home")
+
+        report = keyword_memory.add_memories(
+            [Memory(id="home", content="Lives in Rome")], replace=False
+        )
+
+        assert (report.saved, report.conflicts) == (0, [0])
+        assert contents(keyword_memory, "Bonn") == ["Lives in Bonn"]
+
+    def test_an_old_text_can_be_said_again_after_it_was_changed(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        memory = keyword_memory.add_memory("Lives in Bonn")
+        keyword_memory.update_memory(memory.id, content="Lives in Rome")
+
+        again = keyword_memory.add_memory("Lives in Bonn")
+
+        assert again.content == "Lives in Bonn"
+        assert keyword_memory.status().memories == 2
+
+    def test_all_or_none_are_saved(self, keyword_memory: AgentMemory) -> None:
+        memories: list[Any] = [Memory(content="fine"), "not a memory"]
+
+        with pytest.raises(TypeError, match=r"memories\[1\]"):
+            keyword_memory.add_memories(memories)
+
+        assert keyword_memory.status().memories == 0
+
+    @pytest.mark.parametrize(
+        ("field", "value"), [("content", " "), ("priority", "x"), ("scope", "team"), ("colour", 1)]
+    )
+    def test_an_unusable_field_is_named(
+        self, keyword_memory: AgentMemory, field: str, value: Any
+    ) -> None:
+        with pytest.raises(ValueError, match=rf"(?m)^{field}"):
+            keyword_memory.add_memory(**{"content": "x", field: value})
+
+    def test_a_memory_may_belong_to_another_scope_of_the_turn(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        added = keyword_memory.add_memory("only here", scope="thread", config=ANNA)
+
+        assert (added.scope, added.scope_id) == ("thread", "t1")
+        assert contents(keyword_memory, "here", config=BEN) == []
+        assert contents(keyword_memory, "here", config=ANNA, scope="thread") == ["only here"]
+
+
+class TestAddingMessages:
+    """Conversations as they happen."""
+
+    def test_a_conversation_is_captured(self, keyword_memory: AgentMemory) -> None:
+        report = keyword_memory.add_messages(
+            "t1",
+            [
+                HumanMessage("Where is the violin?"),
+                AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}]),
+                AIMessage("On the shelf"),
+                Message(role="user", content="Thanks", name="Anna", recorded_at=NOON),
+            ],
+        )
+
+        assert (report.saved, report.skipped) == (3, 1)
+        (hit,) = keyword_memory.search_conversations("violin").results
+        assert (hit.session_key, hit.role) == ("t1", "user")
+        (thanks,) = keyword_memory.search_conversations("Anna").results
+        assert (thanks.name, thanks.recorded_at) == ("Anna", NOON)
+
+    def test_a_whole_history_can_be_captured_again_and_again(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        history = [HumanMessage("one", id="1"), AIMessage("two", id="2")]
+        keyword_memory.add_messages("t1", history)
+
+        report = keyword_memory.add_messages("t1", [*history, HumanMessage("three", id="3")])
+
+        assert (report.saved, report.duplicates) == (1, 2)
+        assert keyword_memory.status().messages == 3
+
+    def test_a_message_captured_again_keeps_its_time(self, keyword_memory: AgentMemory) -> None:
+        (first,) = keyword_memory.add_messages("t1", [HumanMessage("one", id="1")]).records
+        (again,) = keyword_memory.add_messages("t1", [HumanMessage("one", id="1")]).records
+
+        assert again == first
+
+    def test_an_edited_message_replaces_its_former_text(self, keyword_memory: AgentMemory) -> None:
+        keyword_memory.add_messages("t1", [HumanMessage("the red one", id="1")])
+        keyword_memory.add_messages("t1", [HumanMessage("the blue one", id="1")])
+
+        assert keyword_memory.search_conversations("red").total == 0
+        assert keyword_memory.search_conversations("blue").total == 1
+
+    def test_without_a_session_each_message_names_its_own(
+        self, keyword_memory: AgentMemory
+    ) -> None:
+        messages = [Message(role="user", content=f"in {s}", session_key=s) for s in ("a", "b")]
+
+        keyword_memory.add_messages(None, messages)
+
+        (hit,) = keyword_memory.search_conversations("in", session_key="b").results
+        assert hit.content == "in b"
+        with pytest.raises(ValueError, match="session_key"):
+            keyword_memory.add_messages(None, [HumanMessage("where?")])
+
+    @pytest.mark.parametrize("key", [" t1 ", "t1", "\tt1"])
+    def test_the_key_that_was_given_is_the_key_to_search_by(
+        self, keyword_memory: AgentMemory, key: str
+    ) -> None:
+        keyword_memory.add_messages(key, [HumanMessage("hello")])
+        keyword_memory.add_memory("hello", session_key=key)
+
+        assert keyword_memory.search_conversations("hello", session_key=key).total == 1
+        assert keyword_memory.search_memories("hello", session_key=key).total == 1
+
+
+class TestEditing:
+    """Updating, deleting, restoring and purging, in every index at once."""
+
+    def test_an_update_is_found_by_its_new_words(self, memory: AgentMemory) -> None:
+        added = memory.add_memory("The kitten naps on the couch")
+
+        updated = memory.update_memory(added.id, content="Interest rates rose", priority=5)
+
+        assert memory.get(added.id) == updated
+        assert (updated.content, updated.priority) == ("Interest rates rose", 5)
+        (by_meaning,) = memory.search_memories("economy and finance").results
+        assert by_meaning.content == "Interest rates rose"
+        assert by_meaning.similarity is not None
+        assert by_meaning.similarity > 0.1
+        by_old_words = memory.search_memories("kitten naps couch", min_similarity=0.4)
+        assert by_old_words.results == []
+
+    @pytest.mark.parametrize("id_", ["missing", "", "msg"])
+    def test_what_is_no_live_memory_cannot_be_updated(
+        self, keyword_memory: AgentMemory, id_: str
+    ) -> None:
+        keyword_memory.add_messages("t1", [HumanMessage("x", id="msg")])
+
+        with pytest.raises(ValueError, match=f"id: there is no memory '{id_}'"):
+            keyword_memory.update_memory(id_, content="y")
+
+    def test_an_unknown_field_is_named(self, keyword_memory: AgentMemory) -> None:
+        added = keyword_memory.add_memory("x")
+        changes: dict[str, Any] = {"colour": "red"}
+
+        with pytest.raises(ValueError, match="colour"):
+            keyword_memory.update_memory(added.id, **changes)
+
+    def test_deletion_works_in_every_search_and_can_be_undone(self, memory: AgentMemory) -> None:
+        kept = memory.add_memory("The dog barks at night")
+        gone = memory.add_memory("The kitten naps on the couch")
+
+        assert memory.delete(gone.id) == 1
+        assert memory.delete([gone.id, "missing"]) == 0
+        assert memory.get(gone.id) is None
+        for query in ("kitten couch", "a sleeping cat"):
+            assert contents(memory, query) == [kept.content]
+        assert memory.status().memories == 1
+
+        assert memory.restore([gone.id]) == 1
+        assert memory.restore(gone.id) == 0
+        assert contents(memory, "a sleeping cat")[0] == gone.content
+        assert memory.get(gone.id) == gone
+
+    def test_purging_is_for_good(self, memory: AgentMemory) -> None:
+        one, two = memory.add_memory("The kitten naps"), memory.add_memory("The dog barks")
+        memory.delete(one.id)
+
+        assert memory.purge([one.id, two.id, "missing"]) == 2
+        assert memory.restore([one.id, two.id]) == 0
+        assert memory.search_memories("kitten dog").results == []
+        assert memory.status().memories == 0
+        assert memory.add_memory("The kitten naps").id == one.id
+
+    def test_records_of_both_kinds_go_at_once(self, keyword_memory: AgentMemory) -> None:
+        memory = keyword_memory.add_memory("x")
+        report = keyword_memory.add_messages("t1", [HumanMessage("y")])
+
+        assert keyword_memory.delete([memory.id, report.records[0].id]) == 2
+        assert keyword_memory.get(memory.id) is None
+        assert keyword_memory.get(report.records[0].id) is None
+
+    def test_get_tells_memories_from_messages(self, keyword_memory: AgentMemory) -> None:
+        memory = keyword_memory.add_memory("x")
+        (said,) = keyword_memory.add_messages("t1", [HumanMessage("y")]).records
+
+        assert isinstance(keyword_memory.get(memory.id), Memory)
+        assert isinstance(keyword_memory.get(said.id), Message)
+        assert keyword_memory.get("missing") is None
+
+
+class TestVectorsThatWait:
+    """A write is safe before its vectors are, and the report says how many wait."""
+
+    @pytest.fixture
+    def served(self, tmp_path: Path, service_settings: EmbeddingSettings) -> AgentMemory:
+        return AgentMemory.open(tmp_path, embedding=service_settings)
+
+    def test_a_write_survives_a_failing_service(
+        self, served: AgentMemory, server: EmbeddingServer, tmp_path: Path
+    ) -> None:
+        server.fault = Fault(status=500)
+        with closing(served):
+            report = served.add_memories([Memory(content="The kitten naps")])
+
+            assert (report.saved, report.indexed, report.pending) == (1, 0, 1)
+            assert "500" in (report.problem or "")
+            assert contents(served, "kitten") == ["The kitten naps"]
+            assert served.status().pending == 1
+            assert any("500" in problem for problem in served.status().problems)
+        with AgentMemory.open(tmp_path, embedding="none") as reopened:
+            assert contents(reopened, "kitten") == ["The kitten naps"]
+
+    def test_the_next_write_brings_the_vectors_of_the_last(
+        self, served: AgentMemory, server: EmbeddingServer
+    ) -> None:
+        with closing(served):
+            server.fault = Fault(status=500, times=1)
+            served.add_memory("The kitten naps")
+
+            report = served.add_memories([Memory(content="The dog barks")])
+
+            assert (report.indexed, report.pending, report.problem) == (2, 0, None)
+            assert served.status().problems == []
+
+    def test_sync_brings_them_and_tells_of_its_progress(
+        self, served: AgentMemory, server: EmbeddingServer
+    ) -> None:
+        with closing(served):
+            server.fault = Fault(status=500, times=1)
+            served.add_memories([Memory(content=f"text {i}") for i in range(5)])
+            told: list[tuple[int, int]] = []
+
+            report = served.sync(lambda done, left: told.append((done, left)))
+
+            assert (report.indexed, report.pending, report.problem) == (5, 0, None)
+            assert told == [(5, 0)]
+            assert served.sync() == WriteReport()
+
+    def test_a_sync_that_fails_says_why(self, served: AgentMemory, server: EmbeddingServer) -> None:
+        with closing(served):
+            server.stop()
+            served.add_memory("The kitten naps")
+
+            report = served.sync()
+
+            assert (report.indexed, report.pending) == (0, 1)
+            assert report.problem is not None
+            server.start()
+            assert served.sync().indexed == 1
+
+    def test_without_an_embedding_nothing_waits(self, keyword_memory: AgentMemory) -> None:
+        report = keyword_memory.add_memories([Memory(content="x")])
+
+        assert (report.pending, report.problem) == (0, None)
+        assert keyword_memory.sync() == WriteReport()
+
+    def test_with_settings_missing_they_wait_and_the_setting_is_named(self) -> None:
+        with AgentMemory.in_memory(embedding="openai_compatible") as memory:
+            report = memory.add_memories([Memory(content="x")])
+
+        assert report.pending == 1
+        assert "embedding.api_key" in (report.problem or "")
+
+
+class TestStatus:
+    """What there is, and what is degraded."""
+
+    def test_of_a_hybrid_memory(self, memory: AgentMemory) -> None:
+        memory.add_memories([Memory(content="a"), Memory(content="b")])
+        memory.add_messages("t1", [HumanMessage("c")])
+        memory.delete([hit.id for hit in memory.search_memories("b", 1).results])
+
+        status = memory.status()
+
+        assert (status.memories, status.messages, status.pending) == (1, 1, 0)
+        assert (status.strategy, status.embedding) == ("hybrid", "wordllama-l2_supercat-256")
+        assert (status.keyword_index, status.problems) == ("fts5", [])
+
+    def test_of_a_memory_without_an_embedding(self, keyword_memory: AgentMemory) -> None:
+        status = keyword_memory.status()
+
+        assert (status.strategy, status.embedding, status.problems) == ("fts", None, [])
+
+    def test_of_a_memory_with_settings_missing(self) -> None:
+        with AgentMemory.in_memory(embedding="openai_compatible") as memory:
+            status = memory.status()
+
+        assert status.strategy == "fts"
+        assert any("embedding.api_key" in problem for problem in status.problems)
+
+
+OPERATIONS: list[Callable[[AgentMemory], Any]] = [
+    lambda memory: memory.add_memory("x"),
+    lambda memory: memory.add_messages("t", [HumanMessage("x")]),
+    lambda memory: memory.search_memories("x"),
+    lambda memory: memory.search_conversations("x"),
+    lambda memory: asyncio.run(memory.asearch_memories("x")),
+    lambda memory: asyncio.run(memory.asearch_conversations("x")),
+    lambda memory: memory.get("x"),
+    lambda memory: memory.update_memory("x", content="y"),
+    lambda memory: memory.delete("x"),
+    lambda memory: memory.restore("x"),
+    lambda memory: memory.purge("x"),
+    lambda memory: memory.status(),
+    lambda memory: asyncio.run(memory.aget("x")),
+]
+
+
+class TestClosing:
+    """A memory can be closed at any time, and then says so."""
+
+    @pytest.mark.parametrize("embedding", ["local", "none"])
+    @pytest.mark.parametrize("operation", OPERATIONS)
+    def test_a_closed_memory_says_so(
+        self, embedding: str, operation: Callable[[AgentMemory], Any]
+    ) -> None:
+        memory = AgentMemory.in_memory(embedding=embedding)
+        memory.close()
+        memory.close()
+
+        with pytest.raises(StorageError, match="is closed"):
+            operation(memory)
+
+    @pytest.mark.parametrize("embedding", ["local", "none"])
+    def test_with_closes(self, tmp_path: Path, embedding: str) -> None:
+        with AgentMemory.open(tmp_path, embedding=embedding) as memory:
+            assert memory.get("x") is None
+        with pytest.raises(StorageError, match="is closed"):
+            memory.get("x")
+
+    async def test_async_with_closes(self, tmp_path: Path) -> None:
+        async with AgentMemory.open(tmp_path, embedding="none") as memory:
+            assert await memory.aget("x") is None
+        with pytest.raises(StorageError, match="is closed"):
+            await memory.aget("x")
+
+    def test_closing_in_memory_frees_its_vectors(self) -> None:
+        with AgentMemory.in_memory(embedding="local") as memory:
+            memory.add_memory("x")
+            index = memory._vectors.index
+            assert index is not None
+            assert index._names()
+
+        assert index._names() == []
+
+    def test_closing_during_a_search_raises_nothing_strange(self, tmp_path: Path) -> None:
+        memory = AgentMemory.open(tmp_path, embedding="local")
+        memory.add_memories([Memory(content=f"text {i}") for i in range(200)])
+        strange: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                while True:
+                    memory.search_memories("text")
+            except StorageError:
+                pass
+            except BaseException as error:  # noqa: BLE001  (whatever it is, it is looked at)
+                strange.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        threading.Event().wait(0.3)
+        memory.close()
+        for thread in threads:
+            thread.join(30)
+
+        assert strange == []
+        assert not any(thread.is_alive() for thread in threads)
+
+
+class TestAsyncTwins:
+    """Every method that does I/O has a twin that awaits."""
+
+    TWINS = {  # noqa: RUF012  (a table)
+        "add_memory": "aadd_memory",
+        "add_memories": "aadd_memories",
+        "add_messages": "aadd_messages",
+        "search_memories": "asearch_memories",
+        "search_conversations": "asearch_conversations",
+        "get": "aget",
+        "update_memory": "aupdate_memory",
+        "delete": "adelete",
+        "restore": "arestore",
+        "purge": "apurge",
+        "sync": "async_sync",
+        "status": "astatus",
+        "close": "aclose",
+    }
+
+    def test_no_method_lacks_its_twin(self) -> None:
+        methods = {
+            name
+            for name, value in vars(AgentMemory).items()
+            if inspect.isfunction(value)
+            and not name.startswith("_")
+            and not inspect.iscoroutinefunction(value)
+        }
+
+        assert methods == set(self.TWINS)
+
+    @pytest.mark.parametrize(("name", "twin"), TWINS.items())
+    def test_a_twin_takes_what_its_method_takes(self, name: str, twin: str) -> None:
+        method, other = getattr(AgentMemory, name), getattr(AgentMemory, twin)
+
+        assert inspect.iscoroutinefunction(other)
+        assert list(inspect.signature(other).parameters) == list(
+            inspect.signature(method).parameters
+        )
+        assert other.__doc__
+
+    @pytest.mark.parametrize("embedding", ["local", "none"])
+    async def test_the_whole_life_of_a_memory(self, tmp_path: Path, embedding: str) -> None:
+        async with AgentMemory.open(tmp_path, embedding=embedding) as memory:
+            added = await memory.aadd_memory("The kitten naps", config=ANNA)
+            report = await memory.aadd_memories([Memory(content="The dog barks")])
+            said = await memory.aadd_messages("t1", [HumanMessage("hello kitten")])
+            assert (report.saved, said.saved) == (1, 1)
+            assert await memory.aget(added.id) == added
+            found = await memory.asearch_memories("kitten", config=ANNA)
+            assert found == memory.search_memories("kitten", config=ANNA)
+            assert found.results[0].id == added.id
+            heard = await memory.asearch_conversations("kitten")
+            assert heard.total == 1
+            updated = await memory.aupdate_memory(added.id, priority=1)
+            assert updated.priority == 1
+            assert await memory.adelete(added.id) == 1
+            assert await memory.arestore([added.id]) == 1
+            assert await memory.apurge([added.id]) == 1
+            assert (await memory.async_sync()).pending == 0
+            status = await memory.astatus()
+            assert (status.memories, status.messages) == (1, 1)
+        with pytest.raises(ValueError, match="limit"):
+            await memory.asearch_memories("x", 0)
+
+
+class TestThreads:
+    """One memory serves any number of threads and tasks."""
+
+    @pytest.mark.parametrize("embedding", ["local", "none"])
+    @pytest.mark.parametrize("in_memory", [True, False])
+    def test_threads_that_did_not_open_it_read_and_write(
+        self, tmp_path: Path, embedding: str, in_memory: bool
+    ) -> None:
+        memory = (
+            AgentMemory.in_memory(embedding=embedding)
+            if in_memory
+            else AgentMemory.open(tmp_path, embedding=embedding)
+        )
+        failures: list[BaseException] = []
+
+        def work(worker: int) -> None:
+            try:
+                for i in range(8):
+                    word = f"word{worker}x{i}"
+                    added = memory.add_memory(f"a text with {word}")
+                    found = memory.search_memories(word, 3)
+                    assert found.results[0].id == added.id, word
+                    assert found.notes == [] or "wait" in found.notes[0]
+                    if i % 2:
+                        memory.update_memory(added.id, priority=i)
+                    elif i % 4 == 2:
+                        memory.delete(added.id)
+            except BaseException as error:  # noqa: BLE001  (it is looked at below)
+                failures.append(error)
+
+        with closing(memory):
+            threads = [threading.Thread(target=work, args=(worker,)) for worker in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+
+            assert failures == []
+            status = memory.status()
+            assert (status.memories, status.pending) == (8 * 6, 0)
+
+    async def test_tasks_write_and_search_at_once(self, memory: AgentMemory) -> None:
+        async def work(worker: int) -> None:
+            added = await memory.aadd_memory(f"a text with word{worker}")
+            found = await memory.asearch_memories(f"word{worker}", 1)
+            assert found.results[0].id == added.id
+
+        await asyncio.gather(*(work(worker) for worker in range(30)))
+
+        assert memory.status().memories == 30
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_the_limits_of_the_limit_are_allowed(keyword_memory: AgentMemory, limit: int) -> None:
+    keyword_memory.add_memories([Memory(content=f"text {i}") for i in range(120)])
+    keyword_memory.add_messages("t1", [HumanMessage(f"text {i}") for i in range(120)])
+
+    assert keyword_memory.search_memories("text", limit).total == limit
+    assert keyword_memory.search_conversations("text", limit).total == limit
+
+
+@pytest.mark.parametrize("limit", [0, -5, 101, 1.0, "1", None, True])
+def test_other_limits_are_refused(keyword_memory: AgentMemory, limit: Any) -> None:
+    for search in (keyword_memory.search_memories, keyword_memory.search_conversations):
+        with pytest.raises(ValueError, match="limit must be a whole number from 1 to 100"):
+            search("text", limit)
+
+
+def test_a_config_of_the_wrong_form_is_refused(keyword_memory: AgentMemory) -> None:
+    for config in ({"configurable": {"user_id": ["u"]}}, {"configurable": "u"}):
+        with pytest.raises(ValueError, match="configurable"):
+            keyword_memory.search_memories("x", config=config)

@@ -1,0 +1,79 @@
+"""The names that users import, and what importing them does not do."""
+
+import importlib.resources
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import langchain_agentmem
+
+PUBLIC_NAMES = [
+    "AgentMemory",
+    "AgentMemoryError",
+    "AgentMemoryToolkit",
+    "ConversationSearchTool",
+    "EmbeddingError",
+    "EmbeddingSettings",
+    "Memory",
+    "MemoryHit",
+    "MemorySearchTool",
+    "MemoryStatus",
+    "Message",
+    "MessageHit",
+    "SearchResult",
+    "StorageError",
+    "WriteReport",
+]
+HEAVY = ["chromadb", "langchain_openai", "openai", "wordllama", "onnxruntime", "tiktoken", "typer"]
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(langchain_agentmem.__all__) == PUBLIC_NAMES
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_a_public_name_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(langchain_agentmem, name))
+
+
+def test_all_errors_have_one_base() -> None:
+    for error in (langchain_agentmem.EmbeddingError, langchain_agentmem.StorageError):
+        assert issubclass(error, langchain_agentmem.AgentMemoryError)
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    script = f"""
+import sys
+import langchain_agentmem
+print(*[name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+@pytest.mark.parametrize("embedding", ["none", "openai_compatible"])
+def test_searching_by_keyword_loads_no_vector_library(embedding: str) -> None:
+    script = f"""
+import sys
+from langchain_agentmem import AgentMemory
+with AgentMemory.in_memory(embedding={embedding!r}) as memory:
+    memory.add_memory("likes cats")
+    assert memory.search_memories("cats").total == 1
+print(*[name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
+def test_the_package_is_typed() -> None:
+    package = importlib.resources.files("langchain_agentmem")
+
+    assert (package / "py.typed").is_file()
