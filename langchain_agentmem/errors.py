@@ -2,6 +2,7 @@
 
 AgentMemoryError
 ├── StorageError            the database cannot be opened, read or written
+├── VectorIndexError        Chroma's own code broke down
 └── EmbeddingError          an embedding model is missing, failed, or answered nonsense
 
 Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
@@ -16,6 +17,10 @@ class AgentMemoryError(Exception):
 
 class StorageError(AgentMemoryError):
     """The database cannot be opened, read or written."""
+
+
+class VectorIndexError(AgentMemoryError):
+    """Chroma's own code broke down; keyword search goes on."""
 
 
 class EmbeddingError(AgentMemoryError):

@@ -4,6 +4,8 @@ WAL mode with `synchronous=FULL`: a committed transaction is on disk. Any thread
 write; writers take turns, readers never wait for them.
 """
 
+import errno
+import os
 import sqlite3
 import time
 import uuid
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, RLock
+from weakref import WeakSet
 
 from langchain_agentmem.errors import StorageError
 
@@ -19,6 +22,10 @@ BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
 _IDLE_READERS = 8
 _DEADLINE_CHECK_STEPS = 2000
+_TORN_BY_FORK = (
+    "was in use at the moment of the fork that made this process, and SQLite does not survive "
+    "that: fork while nothing uses the memory, or start processes by spawn"
+)
 
 _COMMON_COLUMNS = """
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -82,7 +89,7 @@ def private_folder(folder: str | Path) -> Path:
     if not str(folder).strip():
         msg = "folder must not be blank"
         raise ValueError(msg)
-    path = Path(folder).expanduser()
+    path = Path(folder).expanduser().resolve()  # it outlives a chdir
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -94,8 +101,13 @@ def private_folder(folder: str | Path) -> Path:
 class Database:
     """One SQLite database, on disk or in memory.
 
+    Where the disk or folder cannot be written, an existing database is opened for reading.
+
     Args:
         path: The file; None for a database in memory.
+
+    Attributes:
+        read_only: Why it cannot be written, or None.
 
     Raises:
         StorageError: The file cannot be opened, is no database of this package, or comes from a
@@ -105,14 +117,21 @@ class Database:
     def __init__(self, path: Path | None) -> None:
         """Open the database, made if missing, and bring its schema up to date."""
         self.path = path
+        self.read_only: str | None = None
         self._write_lock = RLock()
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = Lock()
         self._closed = False
+        self._pid = os.getpid()
+        self._uri: str | None = None
+        self._in_use: list[None] = []
+        if self.location in _torn_by_fork:
+            raise StorageError(f"the database {self.location} {_TORN_BY_FORK}")  # noqa: EM102, TRY003
+        _databases.add(self)
         try:
-            self._writer = self._connect()
-            self._migrate()
-        except sqlite3.Error as error:
+            with self._used():
+                self._writer = self._open()
+        except (sqlite3.Error, OSError) as error:
             msg = f"cannot open the database {self.location}: {error}"
             raise StorageError(msg) from error
 
@@ -131,7 +150,8 @@ class Database:
         Raises:
             StorageError: The database is closed, failed, or the deadline passed.
         """
-        with self._borrowed() as connection, self._errors_named("read"):
+        self.check_usable()
+        with self._used(), self._borrowed() as connection, self._errors_named("read"):
             if deadline is not None:
                 connection.set_progress_handler(
                     lambda: time.monotonic() > deadline, _DEADLINE_CHECK_STEPS
@@ -149,8 +169,12 @@ class Database:
         Raises:
             StorageError: The database is closed or failed. Nothing of the block is kept.
         """
-        with self._write_lock, self._errors_named("write"):
-            self.check_open()
+        self.check_usable()  # before any lock: a forked child may inherit it locked
+        with self._used(), self._write_lock, self._errors_named("write"):
+            self.check_usable()
+            if self.read_only is not None:
+                msg = f"cannot write the database {self.location}: {self.read_only}"
+                raise StorageError(msg)
             connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -161,6 +185,11 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process was forked from the one that opened the database."""
+        return os.getpid() != self._pid
+
     def meta(self, key: str) -> str | None:
         """Return a setting that is kept in the database."""
         with self.read() as connection:
@@ -170,12 +199,14 @@ class Database:
     def checkpoint(self) -> None:
         """Move what the write-ahead log holds into the file, and empty the log."""
         with self._write_lock, self._errors_named("write"):
-            self.check_open()
+            self.check_usable()
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close all connections; further use raises `StorageError`."""
-        with self._write_lock, self._idle_lock:
+        if self.is_inherited:
+            return
+        with self._used(), self._write_lock, self._idle_lock:
             if self._closed:
                 return
             self._closed = True
@@ -184,15 +215,36 @@ class Database:
             self._idle.clear()
 
     @contextmanager
+    def _used(self) -> Iterator[None]:
+        self._in_use.append(None)  # a list, because append and pop are atomic
+        try:
+            yield
+        finally:
+            self._in_use.pop()
+
+    def let_go_after_fork(self) -> None:
+        """Close in a forked child what SQLite would take for the child's own.
+
+        Where a thread of the parent was at work that cannot be done: the file is not opened here.
+        """
+        if self._in_use:
+            if self.path is not None:
+                _torn_by_fork.add(self.location)
+            _kept_unused.append(self)
+        elif not self._closed:
+            for connection in [*self._idle, self._writer]:
+                connection.close()
+
+    @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
         if self.path is None:
             # A database in memory lives in its one connection.
             with self._write_lock:
-                self.check_open()
+                self.check_usable()
                 yield self._writer
             return
         with self._idle_lock:
-            self.check_open()
+            self.check_usable()
             connection = self._idle.pop() if self._idle else None
         connection = connection or self._connect()
         try:
@@ -213,57 +265,128 @@ class Database:
             msg = f"cannot {action} the database {self.location}: {error}"
             raise StorageError(msg) from error
 
-    def check_open(self) -> None:
-        """Raise a `StorageError` if the database is closed."""
+    def check_usable(self) -> None:
+        """Raise a `StorageError` if the database is closed, or was opened before a fork."""
         if self._closed:
             msg = f"the memory at {self.location} is closed"
             raise StorageError(msg)
+        if self.is_inherited:
+            msg = (
+                f"the memory at {self.location} was opened by process {self._pid}, which forked "
+                "this one: open it again here"
+            )
+            raise StorageError(msg)
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is None:
+            return self._migrated(self._connect())
+        try:
+            # SQLite gives its other files the mode of this one.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            return self._migrated(self._connect())
+        except (sqlite3.OperationalError, OSError) as error:
+            if not self.path.is_file() or not _is_unwritable(error):
+                raise
+            self.read_only = str(error)
+            return self._open_for_reading()
+
+    def _open_for_reading(self) -> sqlite3.Connection:
+        # Reading a WAL database takes a shared-memory file beside it; where that cannot be made
+        # either, the file is read as it lies there.
+        for mode in ("mode=ro", "mode=ro&immutable=1"):
+            self._uri = f"{self.path.resolve().as_uri()}?{mode}" if self.path else None
+            connection = self._connect()
+            try:
+                version = self._check_ours(connection)
+            except sqlite3.OperationalError:
+                connection.close()
+                continue
+            if version < len(_MIGRATIONS):
+                msg = f"{self.location} is of an older version and cannot be upgraded here"
+                raise StorageError(msg)
+            return connection
+        msg = "it can be neither written nor read"
+        raise sqlite3.OperationalError(msg)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path or ":memory:",
+            self._uri or self.path or ":memory:",
             timeout=BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
             check_same_thread=False,
+            uri=self._uri is not None,
         )
         connection.row_factory = sqlite3.Row
-        if self.path is not None:
-            _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
+        if self._uri is None:
+            if self.path is not None:
+                # Turning WAL on writes to the file, which must be ours for that.
+                self._check_ours(connection)
+                _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
         return connection
 
-    def _migrate(self) -> None:
-        connection = self._writer
-        connection.execute("BEGIN IMMEDIATE")
+    def _migrated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         try:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            self._check_ours(version)
-            for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
-                for statement in script.split(";\n"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {number}")
-            if version == 0:
-                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-                connection.execute("INSERT INTO meta VALUES ('memory_id', ?)", (uuid.uuid4().hex,))
+            connection.execute("BEGIN IMMEDIATE")
+            self._migrate(connection)
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
-            connection.close()
+            connection.close()  # which rolls back
             raise
+        return connection
 
-    def _check_ours(self, version: int) -> None:
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        version = self._check_ours(connection)
+        for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
+            for statement in script.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        if version == 0:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute("INSERT INTO meta VALUES ('memory_id', ?)", (uuid.uuid4().hex,))
+
+    def _check_ours(self, connection: sqlite3.Connection) -> int:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(_MIGRATIONS):
             msg = (
                 f"{self.location} was written by a newer version of langchain-agentmem "
                 f"(schema {version}, this one knows {len(_MIGRATIONS)}): upgrade the package"
             )
             raise StorageError(msg)
-        application = self._writer.execute("PRAGMA application_id").fetchone()[0]
-        tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if application != _APPLICATION_ID and (version > 0 or tables > 0):
             msg = f"{self.location} is a database of another program"
             raise StorageError(msg)
+        return version
+
+
+_databases: WeakSet[Database] = WeakSet()
+_torn_by_fork: set[str] = set()
+_kept_unused: list[Database] = []
+
+
+def _let_go_after_fork() -> None:
+    for database in list(_databases):
+        database.let_go_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)
+
+
+def _is_unwritable(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return primary in (
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+    )
 
 
 def _retry_while_busy(action: Callable[[], object]) -> None:

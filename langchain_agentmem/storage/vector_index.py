@@ -5,7 +5,9 @@ and vectors, no texts; they are derived from the database and can be rebuilt fro
 """
 
 import inspect
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from langchain_agentmem.errors import VectorIndexError, describe
 from langchain_agentmem.storage.kinds import RecordKind
 
 if TYPE_CHECKING:
@@ -23,9 +26,32 @@ Vectors = npt.NDArray[np.float32]
 
 # Below Chroma's own limits: 5,461 records a batch, 32,766 SQL variables a call.
 _MAX_IDS_PER_GET = 5000
+_PROBE_SIZE = 256
 _open_lock = Lock()  # Chroma's table of open systems is not guarded
+_used_by: int | None = None
+"""The process that opened Chroma first."""
 
 
+def was_used_before_fork() -> bool:
+    """Whether a forked child asks whose parent had Chroma open.
+
+    Chroma's threads are the parent's, and opening it anew or writing hangs for lack of them.
+    """
+    return _used_by is not None and _used_by != os.getpid()
+
+
+@contextmanager
+def _panics_raised() -> Iterator[None]:
+    # A panic of Chroma's Rust code is no `Exception`, and its type cannot be imported.
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise VectorIndexError(describe(error)) from error
+
+
+@_panics_raised()
 def embedded_client(folder: Path) -> "ClientAPI":
     """Open Chroma in a folder of this process's own.
 
@@ -37,8 +63,34 @@ def embedded_client(folder: Path) -> "ClientAPI":
 
     # One path, one system: Chroma shares what is open in this process by the path's text.
     path = str(folder.resolve())
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with _opening():
+        try:
+            return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
+        except BaseException:
+            # Chroma keeps a system that failed to start, and would hand it out ever after.
+            from chromadb.api.shared_system_client import SharedSystemClient as shared  # noqa: N813
+
+            if path not in shared._identifier_to_refcount:  # noqa: SLF001
+                shared._identifier_to_system.pop(path, None)  # noqa: SLF001
+            raise
+
+
+@contextmanager
+def _opening() -> Iterator[None]:
+    global _used_by  # noqa: PLW0603
     with _open_lock:
-        return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
+        _used_by = os.getpid()
+        yield
+
+
+def keep_private(folder: Path) -> None:
+    """Take from other users whatever Chroma made in its folder under the process's umask."""
+    for parent, _, files in os.walk(folder):
+        for path, mode in [(parent, 0o700), *((os.path.join(parent, f), 0o600) for f in files)]:  # noqa: PTH118
+            with suppress(OSError):  # files come and go
+                if os.stat(path).st_mode & 0o077:  # noqa: PTH116  (a tenth of the time of Path)
+                    os.chmod(path, mode)  # noqa: PTH101
 
 
 def in_memory_client() -> "ClientAPI":
@@ -46,7 +98,7 @@ def in_memory_client() -> "ClientAPI":
     import chromadb
     from chromadb.config import Settings
 
-    with _open_lock:
+    with _opening():
         return chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
 
 
@@ -69,6 +121,13 @@ def check_client(client: Any) -> "ClientAPI":
     return client  # type: ignore[no-any-return]
 
 
+def close_client(client: "ClientAPI") -> None:
+    """Close a client."""
+    close = getattr(client, "close", None)  # clients before chromadb 1.4 have none
+    if close is not None:
+        close()
+
+
 class VectorIndex:
     """Vectors of both record kinds under one embedding model.
 
@@ -86,19 +145,23 @@ class VectorIndex:
         self._collections: dict[str, Collection] = {}
         self._batch = int(client.get_max_batch_size())
 
-    def upsert(self, kind: RecordKind, ids: Sequence[str], vectors: Vectors) -> None:
-        """Write vectors, (n, dim) float32, one per id, in place of those that were there."""
+    @_panics_raised()
+    def upsert(self, kind: RecordKind, ids: Sequence[str], vectors: Sequence[Vectors]) -> None:
+        """Write vectors, (dim,) float32 each, one per id, in place of those that were there."""
         collection = self._collection(kind)
         for start in range(0, len(ids), self._batch):
             stop = start + self._batch
-            collection.upsert(ids=list(ids[start:stop]), embeddings=vectors[start:stop])
+            embeddings: list[Any] = list(vectors[start:stop])
+            collection.upsert(ids=list(ids[start:stop]), embeddings=embeddings)
 
+    @_panics_raised()
     def delete(self, kind: RecordKind, ids: Sequence[str]) -> None:
         """Remove vectors; unknown ids are passed over."""
         collection = self._collection(kind)
         for start in range(0, len(ids), _MAX_IDS_PER_GET):
             collection.delete(ids=list(ids[start : start + _MAX_IDS_PER_GET]))
 
+    @_panics_raised()
     def query(self, kind: RecordKind, vector: Vectors, k: int) -> list[tuple[str, float]]:
         """Return the `k` nearest ids with their cosine similarity (-1 to 1), nearest first."""
         queries: list[Any] = [vector]
@@ -111,28 +174,39 @@ class VectorIndex:
             for id_, distance in zip(answer["ids"][0], distances[0], strict=True)
         ]
 
+    @_panics_raised()
     def similarities(
         self, kind: RecordKind, vector: Vectors, ids: Sequence[str]
     ) -> dict[str, float]:
         """Return the exact cosine similarity (-1 to 1) of each of the ids that has a vector."""
-        found: dict[str, float] = {}
-        length = float(np.linalg.norm(vector)) or 1.0
+        unit = vector / (float(np.linalg.norm(vector)) or 1.0)
+        stored = self.vectors(kind, ids)
+        if not stored:
+            return {}
+        cosines = np.stack(list(stored.values())) @ unit
+        return dict(zip(stored, map(_clamp, cosines.tolist()), strict=True))
+
+    @_panics_raised()
+    def vectors(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, Vectors]:
+        """Return the vector of each of the ids that has one, (dim,) float32, of length 1."""
+        found: dict[str, Vectors] = {}
         for start in range(0, len(ids), _MAX_IDS_PER_GET):
             some = list(ids[start : start + _MAX_IDS_PER_GET])
             stored = self._collection(kind).get(ids=some, include=["embeddings"])
             if not stored["ids"]:
                 continue
             matrix = np.asarray(stored["embeddings"], dtype=np.float32)
-            norms = np.linalg.norm(matrix, axis=1)
-            norms[norms == 0] = 1.0
-            cosines = (matrix @ vector) / (norms * length)
-            found.update(zip(stored["ids"], map(_clamp, cosines.tolist()), strict=True))
+            lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+            unit = matrix / np.where(lengths == 0, 1.0, lengths)
+            found.update(zip(stored["ids"], unit, strict=True))
         return found
 
+    @_panics_raised()
     def count(self, kind: RecordKind) -> int:
         """Count the vectors."""
         return int(self._collection(kind).count())
 
+    @_panics_raised()
     def ids(self, kind: RecordKind) -> set[str]:
         """Return the ids of all vectors."""
         collection = self._collection(kind)
@@ -141,28 +215,61 @@ class VectorIndex:
             found.update(collection.get(limit=_MAX_IDS_PER_GET, offset=offset, include=[])["ids"])
         return found
 
+    @_panics_raised()
+    def reachable(self, kind: RecordKind) -> set[str]:
+        """Return the ids of the vectors that the nearest-neighbour index finds.
+
+        Chroma may store a vector and never find it. A query restricted to such an id fails, which
+        is how they are told apart.
+        """
+        stored = self.ids(kind)
+        if not stored:  # Chroma takes no empty list
+            return stored
+        collection = self._collection(kind)
+        ids = sorted(stored)
+        lost: set[str] = set()
+        sizes = collection.get(ids=ids[:1], include=["embeddings"])["embeddings"]
+        if sizes is None or len(sizes) == 0:
+            return stored
+        probe: list[Any] = [np.full(len(sizes[0]), 1.0, dtype=np.float32)]
+        waiting = [ids[start : start + _PROBE_SIZE] for start in range(0, len(ids), _PROBE_SIZE)]
+        while waiting:
+            some = waiting.pop()
+            try:
+                # What comes back may be less: among many equal vectors some are passed over.
+                collection.query(query_embeddings=probe, ids=some, n_results=1, include=[])
+            except Exception:  # noqa: BLE001  (Chroma has one error for all internal faults)
+                if len(some) == 1:
+                    lost.update(some)
+                else:
+                    middle = len(some) // 2
+                    waiting += [some[:middle], some[middle:]]
+        return stored - lost
+
+    @_panics_raised()
     def has_other_models(self) -> bool:
         """Tell whether there are collections of other embedding models."""
         return any(not name.endswith(f"-{self._fingerprint}") for name in self._names())
 
+    @_panics_raised()
     def drop_other_models(self) -> None:
         """Delete this memory's collections of other embedding models."""
         for name in self._names():
             if not name.endswith(f"-{self._fingerprint}"):
                 self._client.delete_collection(name)
 
+    @_panics_raised()
     def drop(self) -> None:
         """Delete all of this memory's collections."""
         self._collections.clear()
         for name in self._names():
             self._client.delete_collection(name)
 
+    @_panics_raised()
     def close(self) -> None:
         """Close the client."""
         self._collections.clear()
-        close = getattr(self._client, "close", None)  # clients before chromadb 1.4 have none
-        if close is not None:
-            close()
+        close_client(self._client)
 
     def _names(self) -> list[str]:
         names = (collection.name for collection in self._client.list_collections())

@@ -1,14 +1,22 @@
-"""Brings the vector index level with the database, by working through the vector queue."""
+"""Brings the vector index level with the database, by working through the vector queue.
+
+One worker at a time, over all threads and processes of this machine: a slow one could otherwise
+write the vector of an older version of a record over that of a newer one. Every step can be
+repeated: an entry leaves the queue only after its vector is written.
+"""
 
 import logging
-import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
+
+from filelock import Timeout
 
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.errors import describe
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
@@ -19,6 +27,12 @@ logger = logging.getLogger(__name__)
 _CHUNK = 512
 BACKLOG_PER_WRITE = 512
 """How many entries of earlier writes a write works on beside its own."""
+BACKLOG_PER_SEARCH = 32
+"""How many entries are worked on in the background of a search."""
+OTHER_MODEL = (
+    "this memory was opened with another embedding model meanwhile, and its vectors are now those "
+    "of that model: open it with the same one everywhere"
+)
 Progress = Callable[[int, int], None]
 """Called with the entries that are done and those that remain."""
 
@@ -30,11 +44,11 @@ class Indexed:
     written: int
     """Vectors written."""
     problem: str | None = None
-    """Why it stopped early, or None."""
+    """Why some were not, or None."""
 
 
 class VectorIndexer:
-    """Works through the queue; one thread at a time."""
+    """Works through the queue."""
 
     def __init__(
         self,
@@ -43,98 +57,178 @@ class VectorIndexer:
         queue: VectorQueue,
         embedder: Embedder,
         index: VectorIndex,
+        *,
+        turn: Callable[[], AbstractContextManager[object]],
     ) -> None:
-        """Queue all records anew if the vectors are those of another embedding model."""
+        """Queue all records anew if the vectors are those of another embedding model.
+
+        Args:
+            database: The open database.
+            store: Its records.
+            queue: Its vector queue.
+            embedder: The embedding model.
+            index: The vector index.
+            turn: Makes the lock that keeps other processes out; may raise `filelock.Timeout`.
+        """
         self._store = store
         self._queue = queue
         self._embedder = embedder
         self._index = index
+        self._turn = turn
         self._lock = Lock()
-        self.last_problem: str | None = None
+        self._last_problem: str | None = None
+        self._database = database
         self._has_other_models = index.has_other_models()
+        if database.read_only:
+            return
         with database.write() as connection:
-            row = connection.execute(
-                "SELECT value FROM meta WHERE key = 'embedding_model'"
-            ).fetchone()
-            if row is None or row[0] != embedder.fingerprint:
+            changed = not self._is_current()
+            if changed:
                 queue.put_all(connection)
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('embedding_model', ?)",
                     (embedder.fingerprint,),
                 )
-            else:
-                self._queue_lost_vectors(connection)
-
-    def _queue_lost_vectors(self, connection: sqlite3.Connection) -> None:
-        """Queue what differs, where the vector index was deleted or restored behind our back."""
         for kind in KINDS:
-            live, queued = (
-                {row[0] for row in connection.execute(sql)}
-                for sql in (
-                    f"SELECT id FROM {kind.name} WHERE deleted_at IS NULL",
-                    f"SELECT id FROM vector_queue WHERE kind = '{kind.name}'",
-                )
-            )
-            if abs(self._index.count(kind) - len(live)) > len(queued):
-                self._queue.put(connection, kind, (live ^ self._index.ids(kind)) - queued)
+            stored = index.count(kind)
+            if changed or not queue.explains(kind, stored):
+                # Deleted from under us, set back to an older copy, or left behind by a former use
+                # of this model: what the vectors lack or have too much is queued.
+                with_vectors = index.ids(kind)
+                with database.write() as connection:
+                    lost = find_differences(connection, kind, with_vectors)
+                    queue.put(connection, kind, [*lost.missing, *lost.ghosts])
+
+    @property
+    def last_problem(self) -> str | None:
+        """Why the latest run left something in the queue, or None."""
+        return self._last_problem
 
     def index(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
         """Write the vectors of these records, and of a bounded number that waited before them."""
-        with self._lock:
-            own = self._work(lambda limit: self._queue.take(limit, kind.name, ids), len(ids))
-            if own.problem is not None:
-                return own
-            backlog = self._work(self._queue.take, BACKLOG_PER_WRITE)
-            return Indexed(own.written + backlog.written, backlog.problem)
+        if self._embedder.hanging:
+            return Indexed(0, self._last_problem)
+        own = self._work(lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids))
+        if own.problem is not None:
+            return own
+        backlog = self._work(self._queue.take_after, BACKLOG_PER_WRITE)
+        return Indexed(own.written + backlog.written, backlog.problem)
+
+    def index_a_little(self) -> None:
+        """Work on a few entries, unless somebody is at it or the model fails at present."""
+        if not (self._embedder.cooling_down or self._lock.locked()):
+            self._work(self._queue.take_after, BACKLOG_PER_SEARCH)
 
     def sync(self, progress: Progress | None = None) -> Indexed:
-        """Work through the whole queue."""
-        with self._lock:
-            return self._work(self._queue.take, None, progress)
+        """Work through the whole queue, and once more through what came to it meanwhile."""
+        done = self._work(self._queue.take_after, None, progress)
+        if done.problem is not None or not self._queue.pending():
+            return done
+        more = self._work(self._queue.take_after, None, progress)
+        return Indexed(done.written + more.written, more.problem)
+
+    def _is_current(self) -> bool:
+        return self._database.meta("embedding_model") == self._embedder.fingerprint
 
     def _work(
         self,
-        take: Callable[[int], list[QueueEntry]],
+        take: Callable[[int, int], list[QueueEntry]],
         limit: int | None,
         progress: Progress | None = None,
     ) -> Indexed:
-        written = processed = 0
+        written = processed = position = 0
+        problem: str | None = None
         try:
+            last = self._queue.last_position()
             while limit is None or processed < limit:
                 size = _CHUNK if limit is None else min(_CHUNK, limit - processed)
-                entries = take(size)
-                if not entries:
-                    break
-                written += self._level(entries)
-                self._queue.done(entries)
+                # Chunk by chunk, so that a write need not wait for the end of a long sync.
+                with self._lock, self._turn():
+                    if not self._is_current():
+                        problem = OTHER_MODEL
+                        break
+                    entries = [entry for entry in take(size, position) if entry.seq <= last]
+                    if not entries:
+                        break
+                    position = entries[-1].seq
+                    levelled = self._level(entries)
+                written += levelled.written
+                problem = levelled.problem or problem
                 processed += len(entries)
                 if progress is not None:
                     progress(processed, self._queue.pending())
-            if self._has_other_models and not self._queue.pending():
+                if levelled.give_up:
+                    break
+            self._drop_other_models_once_level()
+        except Timeout:
+            problem = "another process is writing vectors at present"
+        except Exception as error:
+            logger.debug("writing vectors failed", exc_info=True)
+            problem = f"vectors could not be written: {describe(error)}"
+        if problem is not None and problem != self._last_problem:
+            logger.warning("%s", problem)
+        self._last_problem = problem
+        return Indexed(written, problem)
+
+    def _level(self, entries: Sequence[QueueEntry]) -> "_Levelled":
+        """Bring the vectors of some records level, and take off the entries that are done."""
+        result = _Levelled()
+        for kind in KINDS:
+            asked = {entry.id: entry for entry in entries if entry.kind == kind.name}
+            if not asked or result.give_up:
+                continue
+            texts = {
+                record.id: kind.embedded_text(record)
+                for record in self._store.live(kind, list(asked))
+            }
+            gone = [id_ for id_ in asked if id_ not in texts]
+            if gone:
+                self._index.delete(kind, gone)
+                self._queue.done(asked[id_] for id_ in gone)
+            if texts:
+                self._write(kind, texts, asked, result)
+        return result
+
+    def _write(
+        self,
+        kind: RecordKind,
+        texts: dict[str, str],
+        asked: dict[str, QueueEntry],
+        result: "_Levelled",
+    ) -> None:
+        ids = list(texts)
+        embedded = self._embedder.embed_documents(list(texts.values()))
+        written = [ids[position] for position in embedded.vectors]
+        if written:
+            self._index.upsert(kind, written, list(embedded.vectors.values()))
+            self._queue.done(asked[id_] for id_ in written)
+            result.written += len(written)
+        if embedded.rejected:
+            # They go to the end of the queue, where they hold up nobody.
+            self._queue.defer(asked[ids[position]] for position in embedded.rejected)
+            position, why = next(iter(embedded.rejected.items()))
+            count = len(embedded.rejected)
+            result.problem = (
+                f"{count} {kind.name if count > 1 else kind.singular} could not be embedded, "
+                f"such as {ids[position]}: {why}"
+            )
+        if embedded.problem is not None:
+            result.problem = embedded.problem
+            result.give_up = True
+
+    def _drop_other_models_once_level(self) -> None:
+        if not self._has_other_models or self._queue.pending():
+            return
+        with self._lock, self._turn():
+            if self._has_other_models and self._is_current():
                 # Level at last: the vectors of the former model have served their time.
                 self._index.drop_other_models()
                 self._has_other_models = False
-        except Exception as error:  # noqa: BLE001  (whatever fails, the queue keeps the work)
-            self.last_problem = f"vectors could not be written: {describe(error)}"
-            logger.warning("%s", self.last_problem)
-            return Indexed(written, self.last_problem)
-        self.last_problem = None
-        return Indexed(written)
 
-    def _level(self, entries: Sequence[QueueEntry]) -> int:
-        written = 0
-        for kind in KINDS:
-            ids = [entry.id for entry in entries if entry.kind == kind.name]
-            if not ids:
-                continue
-            texts = {
-                record.id: kind.embedded_text(record) for record in self._store.live(kind, ids)
-            }
-            if texts:
-                vectors = self._embedder.embed_documents(list(texts.values()))
-                self._index.upsert(kind, list(texts), vectors)
-                written += len(texts)
-            gone = [id_ for id_ in ids if id_ not in texts]
-            if gone:
-                self._index.delete(kind, gone)
-        return written
+
+@dataclass(slots=True)
+class _Levelled:
+    written: int = 0
+    problem: str | None = None
+    give_up: bool = False
+    """Whether further entries would fail alike."""

@@ -9,7 +9,9 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 
@@ -48,26 +50,35 @@ class VectorQueue:
                 f"SELECT '{kind.name}', id FROM {kind.name} WHERE deleted_at IS NULL ORDER BY seq"
             )
 
-    def take(
-        self, limit: int, kind: str | None = None, ids: Sequence[str] = ()
-    ) -> list[QueueEntry]:
-        """Return entries, oldest first, without removing them.
-
-        Args:
-            limit: How many at the most.
-            kind: With `ids`: only the entries of these records.
-            ids: See `kind`.
-        """
-        sql, parameters = "", []
-        if kind is not None:
-            sql = "WHERE kind = ? AND id IN (SELECT value FROM json_each(?))"
-            parameters = [kind, json.dumps(list(ids))]
+    def explains(self, kind: RecordKind, stored: int) -> bool:
+        """Tell whether this number of vectors is what the records and the queue lead to expect."""
+        sql = (
+            f"SELECT (SELECT count(*) FROM {kind.name} WHERE deleted_at IS NULL AND id NOT IN "
+            "(SELECT id FROM vector_queue WHERE kind = ?1)), "
+            "(SELECT count(*) FROM vector_queue WHERE kind = ?1)"
+        )
         with self._database.read() as connection:
-            rows = connection.execute(
-                f"SELECT seq, kind, id FROM vector_queue {sql} ORDER BY seq LIMIT ?",
-                (*parameters, limit),
+            settled, waiting = connection.execute(sql, (kind.name,)).fetchone()
+        return bool(settled <= stored <= settled + waiting)
+
+    def take(self, limit: int, kind: str, ids: Sequence[str]) -> list[QueueEntry]:
+        """Return up to `limit` entries of these records, oldest first, without removing them."""
+        return self._entries(
+            "kind = ? AND id IN (SELECT value FROM json_each(?))",
+            (kind, json.dumps(list(ids))),
+            limit,
+        )
+
+    def take_after(self, limit: int, position: int) -> list[QueueEntry]:
+        """Return up to `limit` entries behind a position, oldest first, without removing them."""
+        return self._entries("seq > ?", (position,), limit)
+
+    def last_position(self) -> int:
+        """Return the position of the last entry."""
+        with self._database.read() as connection:
+            return int(
+                connection.execute("SELECT coalesce(max(seq), 0) FROM vector_queue").fetchone()[0]
             )
-            return [QueueEntry(*row) for row in rows]
 
     def done(self, entries: Iterable[QueueEntry]) -> None:
         """Remove entries that were worked on, unless they were queued anew meanwhile."""
@@ -76,7 +87,35 @@ class VectorQueue:
                 "DELETE FROM vector_queue WHERE seq = ?", [(entry.seq,) for entry in entries]
             )
 
-    def pending(self) -> int:
-        """Count the entries."""
+    def defer(self, entries: Iterable[QueueEntry]) -> None:
+        """Move entries to the end, unless they were queued anew meanwhile."""
+        with self._database.write() as connection:
+            for entry in entries:
+                taken = connection.execute(
+                    "DELETE FROM vector_queue WHERE seq = ?", (entry.seq,)
+                ).rowcount
+                if taken:
+                    connection.execute(
+                        "INSERT INTO vector_queue (kind, id) VALUES (?, ?)", (entry.kind, entry.id)
+                    )
+
+    def pending(self, visibility: Visibility | None = None) -> int:
+        """Count the entries, or those of live records that are visible."""
         with self._database.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM vector_queue").fetchone()[0])
+            count = int(connection.execute("SELECT count(*) FROM vector_queue").fetchone()[0])
+            if visibility is None or not count:
+                return count
+            visible = [(kind, kind.where({}, visibility)) for kind in KINDS]
+            return sum(
+                connection.execute(
+                    f"SELECT count(*) FROM vector_queue q JOIN {kind.name} r ON r.id = q.id "
+                    f"WHERE q.kind = '{kind.name}' AND {condition.sql}",
+                    condition.parameters,
+                ).fetchone()[0]
+                for kind, condition in visible
+            )
+
+    def _entries(self, condition: str, parameters: Sequence[Any], limit: int) -> list[QueueEntry]:
+        sql = f"SELECT seq, kind, id FROM vector_queue WHERE {condition} ORDER BY seq LIMIT ?"
+        with self._database.read() as connection:
+            return [QueueEntry(*row) for row in connection.execute(sql, (*parameters, limit))]

@@ -1,24 +1,96 @@
 """The vector half of a memory: embedding model, vector index and indexer.
 
 Or the reason why it is missing: then searches go on by keyword, writes queue their vectors, and
-`problem` says what to configure.
+`problem` says what to do. What is missing is tried again: a process takes the index of a folder
+over when its owner is gone.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, make_embedder
 from langchain_agentmem.errors import EmbeddingError, StorageError, describe
+from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.storage import vector_index
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import RecordKind
+from langchain_agentmem.storage.ownership import Ownership, turn_lock
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, Progress, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 logger = logging.getLogger(__name__)
+
+CHROMA_FOLDER = "chroma"
+RETRY_SECONDS = 1.0
+"""How often a vector index that cannot be had is tried again."""
+
+OWNED_ELSEWHERE = (
+    "answered by keywords alone: another process has the vector index of this folder. For several "
+    "processes run a Chroma server and give chroma_client=chromadb.HttpClient(...)"
+)
+
+FORKED = (
+    "answered by keywords alone: this process was forked from one that had used Chroma, which does "
+    "not survive that. Start processes by spawn, or run a Chroma server and give "
+    "chroma_client=chromadb.HttpClient(...)"
+)
+
+
+@dataclass(frozen=True)
+class ChromaSource:
+    """Where a memory's Chroma client comes from, and what becomes of it.
+
+    Attributes:
+        open: Opens or returns the client.
+        end: What closing the memory does to its index; None: nothing, the client is somebody
+            else's.
+        turn: Makes the lock under which the vector queue is worked on.
+        ownership: The ownership that the client needs, or None.
+        folder: The embedded client's folder, or None.
+    """
+
+    open: Callable[[], Any]
+    end: Callable[[VectorIndex], None] | None
+    turn: Callable[[], AbstractContextManager[object]]
+    ownership: Ownership | None = None
+    folder: Path | None = None
+
+    @classmethod
+    def embedded(cls, folder: Path) -> "ChromaSource":
+        """Chroma inside this process, in a folder of the memory's folder."""
+        chroma = folder / CHROMA_FOLDER
+        return cls(
+            open=lambda: vector_index.embedded_client(chroma),
+            end=VectorIndex.close,
+            turn=turn_lock(folder).acquire,
+            ownership=Ownership(folder),
+            folder=chroma,
+        )
+
+    @classmethod
+    def given(cls, client: Any, folder: Path) -> "ChromaSource":
+        """A client of the user's.
+
+        Raises:
+            TypeError: It is no synchronous Chroma client.
+        """
+        vector_index.check_client(client)
+        return cls(open=lambda: client, end=None, turn=turn_lock(folder).acquire)
+
+    @classmethod
+    def in_memory(cls) -> "ChromaSource":
+        """Chroma in memory."""
+        # The in-memory system lives as long as the process: the collections are dropped.
+        return cls(open=vector_index.in_memory_client, end=VectorIndex.drop, turn=nullcontext)
 
 
 class VectorHalf:
@@ -38,75 +110,186 @@ class VectorHalf:
         queue: VectorQueue,
         *,
         embedding: EmbeddingChoice,
-        open_chroma: Callable[[], Any],
-        end: Callable[[VectorIndex], None] | None,
+        chroma: ChromaSource,
     ) -> None:
-        """Open what can be opened.
-
-        Args:
-            database: The open database.
-            store: Its records.
-            queue: Its vector queue.
-            embedding: The user's choice.
-            open_chroma: Opens the Chroma client; called only if there is an embedding.
-            end: What `close` does to the index; None: nothing, the client is somebody else's.
-        """
+        """Open what can be opened."""
         self.embedder: Embedder | None = None
         self.index: VectorIndex | None = None
         self.problem: str | None = None
+        self._database = database
+        self._store = store
         self._queue = queue
+        self._chroma = chroma
         self._indexer: VectorIndexer | None = None
-        self._end = end
+        self._lock = Lock()
+        self._tried_at = 0.0
+        self._closed = False
         try:
             self.embedder = make_embedder(embedding)
         except EmbeddingError as error:
             self.problem = str(error)
-        if self.embedder is None:
+        self.open_index()
+
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether a vector index is wanted and missing, and it is time to try again."""
+        missing = self.embedder is not None and self._indexer is None
+        return missing and time.monotonic() - self._tried_at > RETRY_SECONDS
+
+    def open_index(self) -> None:
+        """Open the vector index unless it is open; on failure, `problem` tells why."""
+        if self.embedder is None or self._indexer is not None:
             return
-        namespace = database.meta("memory_id") or ""
-        try:
-            index = VectorIndex(open_chroma(), namespace, self.embedder.fingerprint)
-            self._indexer = VectorIndexer(database, store, queue, self.embedder, index)
-        except StorageError:
-            raise
-        except Exception as error:  # noqa: BLE001  (keyword search goes on)
-            self.problem = (
-                f"answered by keywords alone: the vector index cannot be used: {describe(error)}"
-            )
-            logger.warning("%s", self.problem)
-        else:
-            self.index = index
+        with self._lock:
+            if self._indexer is not None or self._closed:
+                return
+            self._tried_at = time.monotonic()
+            try:
+                self._open(self.embedder)
+            except StorageError:
+                raise
+            except Exception as error:  # noqa: BLE001  (keyword search goes on)
+                self._fail(
+                    f"answered by keywords alone: the vector index cannot be used "
+                    f"({describe(error)}); `agentmem doctor` tells more"
+                )
 
     def level(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
         """Bring the vectors of changed records level with the database."""
-        if self._indexer is None:
+        indexer = self._ready_indexer()
+        if indexer is None:
             return Indexed(0, self.problem)
-        return self._indexer.index(kind, ids) if ids else Indexed(0)
+        if not ids:
+            return Indexed(0)
+        done = indexer.index(kind, ids)
+        self._keep_private()
+        return done
+
+    def level_a_little(self) -> None:
+        """Work on a few waiting entries, or try to open a missing index; fails in silence."""
+        if self.can_be_retried:
+            self.open_index()
+        if self._indexer is not None and self._queue.pending():
+            self._indexer.index_a_little()
 
     def sync(self, progress: Progress | None = None) -> Indexed:
         """Work through the whole queue."""
-        if self._indexer is None:
+        self._database.check_usable()
+        self._tried_at = 0.0
+        indexer = self._ready_indexer()
+        if indexer is None:
             return Indexed(0, self.problem)
-        return self._indexer.sync(progress)
+        done = indexer.sync(progress)
+        self._keep_private()
+        return done
 
     def pending(self) -> int:
         """Count the records that wait for their vectors; 0 where no vectors are wanted."""
         wanted = self.embedder is not None or self.problem is not None
         return self._queue.pending() if wanted else 0
 
-    def backlog(self) -> str | None:
-        """Tell in a sentence what the vector index lacks, or None."""
+    def backlog(self, visibility: Visibility | None = None) -> str | None:
+        """Tell in a sentence what the vector index lacks, or None.
+
+        Args:
+            visibility: Who reads it: others' records are not counted, and the latest problem,
+                which may name one, is left out.
+        """
         if self._indexer is None:
             return None
-        pending = self._queue.pending()
+        restricted = visibility if visibility and not visibility.everything else None
+        pending = self._queue.pending(restricted)
         if not pending:
             return None
-        why = f" ({self._indexer.last_problem})" if self._indexer.last_problem else ""
+        problem = None if restricted else self._indexer.last_problem
+        why = f" ({problem})" if problem else ""
         wait = "record waits" if pending == 1 else "records wait"
         return f"{pending} {wait} to be found by meaning{why}; memory.sync() writes the vectors"
 
+    def rebuild(self, progress: Progress | None = None) -> Indexed:
+        """Throw the vector index away and make it anew from the database.
+
+        A folder that Chroma cannot open is put aside, not deleted.
+        """
+        if not self._owns():
+            return Indexed(0, OWNED_ELSEWHERE)
+        with self._database.write() as connection:
+            self._queue.put_all(connection)
+        with self._lock:
+            self._tried_at = 0.0
+            emptied = self.index is not None and self._dropped(self.index)
+            if not emptied and self._chroma.folder is not None:
+                _put_aside(self._chroma.folder)
+        return self.sync(progress)
+
     def close(self) -> None:
-        """Release the vector index."""
-        index, self.index = self.index, None
-        if index is not None and self._end is not None:
-            self._end(index)
+        """Release the vector index, and its ownership."""
+        with self._lock:
+            self._closed = True
+            index, self.index, self._indexer = self.index, None, None
+            if index is not None and self._chroma.end is not None:
+                self._chroma.end(index)
+                self._keep_private()
+            if self._chroma.ownership is not None:
+                self._chroma.ownership.release()
+
+    def _ready_indexer(self) -> VectorIndexer | None:
+        if self.can_be_retried:
+            self.open_index()
+        return self._indexer
+
+    def _open(self, embedder: Embedder) -> None:
+        ours = self._chroma.end is not None
+        if ours and vector_index.was_used_before_fork():
+            self._fail(FORKED)
+            return
+        if not self._owns():
+            self._fail(OWNED_ELSEWHERE)
+            return
+        namespace = self._database.meta("memory_id") or ""
+        client = self._chroma.open()
+        try:
+            index = VectorIndex(client, namespace, embedder.fingerprint)
+            indexer = VectorIndexer(
+                self._database, self._store, self._queue, embedder, index, turn=self._chroma.turn
+            )
+        except BaseException:
+            if ours:  # left open, it would be there for whoever opens the folder rebuilt
+                vector_index.close_client(client)
+            raise
+        self.index, self._indexer, self.problem = index, indexer, None
+        self._keep_private()
+
+    def _keep_private(self) -> None:
+        if self._chroma.folder is not None:
+            vector_index.keep_private(self._chroma.folder)
+
+    def _dropped(self, index: VectorIndex) -> bool:
+        try:
+            index.drop()
+        except Exception as error:
+            if self._chroma.folder is None:
+                raise
+            logger.warning("the vector index cannot be emptied: %s", describe(error))
+            index.close()
+            self.index = self._indexer = None
+            return False
+        return True
+
+    def _owns(self) -> bool:
+        ownership = self._chroma.ownership
+        return ownership is None or ownership.acquire()
+
+    def _fail(self, problem: str) -> None:
+        if problem != self.problem:
+            logger.warning("%s", problem)
+        self.problem = problem
+
+
+def _put_aside(folder: Path) -> None:
+    if folder.exists():
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}.broken-{number}")).exists():
+            number += 1
+        folder.rename(aside)
+        logger.warning("the unusable vector index was moved to %s", aside)
