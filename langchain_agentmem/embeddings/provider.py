@@ -6,8 +6,13 @@ from langchain_core.embeddings import Embeddings
 from pydantic import BaseModel
 
 from langchain_agentmem.embeddings.embedder import Embedder
-from langchain_agentmem.embeddings.settings import EmbeddingSettings
+from langchain_agentmem.embeddings.settings import EmbeddingSettings, Fusion
 from langchain_agentmem.errors import EmbeddingError, describe
+
+# A small model beside good keywords is a second opinion: it moves what the keywords found, by how
+# sure both are, and adds what they missed, rather than having half the say.
+_STANDARD: tuple[Fusion, float] = ("rrf", 1.0)
+_FUSION: dict[str, tuple[Fusion, float]] = {"chroma": ("scores", 0.33), "local": ("scores", 0.1)}
 
 EmbeddingChoice = Embedder | Embeddings | EmbeddingSettings | str | None
 """A model (guarded already or not), settings, a provider's name, or None: the environment's."""
@@ -49,10 +54,13 @@ def make_embedder(choice: EmbeddingChoice) -> Embedder | None:
 
 
 def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
+    fusion, weight = _FUSION.get(settings.provider or "none", _STANDARD)
     options: dict[str, Any] = {
-        "weight": settings.weight,
+        "fusion": settings.fusion or fusion,
+        "weight": settings.weight or weight,
         "batch_size": settings.batch_size,
         "max_input_chars": settings.max_input_chars,
+        "cool_down": settings.cool_down,
     }
     if settings.provider is None:
         raise EmbeddingError(NOT_CONFIGURED)

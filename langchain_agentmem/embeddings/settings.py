@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+Fusion = Literal["rrf", "scores"]
 Provider = Literal["openai_compatible", "local", "chroma", "none"]
 
 
@@ -46,5 +47,10 @@ class EmbeddingSettings(BaseSettings):
     """Texts in one request."""
     max_input_chars: int = Field(default=8000, gt=0)
     """Longer texts are cut to this many characters before they are embedded."""
-    weight: float = Field(default=1.0, gt=0, le=1)
-    """Weight of the vectors' ranks in the fusion; keywords weigh 1."""
+    cool_down: float = Field(default=30.0, ge=0)
+    """Seconds after a failed query during which searches do not ask the model again."""
+    fusion: Fusion | None = None
+    """How the vector list is fused with the keyword list: by ranks (`rrf`) or by `scores`; None:
+    as suits the provider."""
+    weight: float | None = Field(default=None, gt=0, le=1)
+    """Weight of the vector list in the fusion; keywords weigh 1. None: as suits the provider."""
