@@ -1,0 +1,31 @@
+"""`agentmem doctor`: verify a memory, and repair it."""
+
+from typing import Annotated
+
+import typer
+
+from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.errors import AgentMemoryError
+
+
+def doctor(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Mend what can be made anew from the records.")
+    ] = False,
+    memory: Folder = DEFAULT_FOLDER,
+    embedding: Embedding = None,
+) -> None:
+    """Verify database, keyword index and vectors. Exits with 1 if something is wrong."""
+    with open_memory(memory, embedding, must_exist=True) as opened:
+        try:
+            findings = opened.check(repair=repair)
+        except AgentMemoryError as error:
+            fail(str(error))
+    for finding in findings:
+        mark = "ok   " if finding.ok else "WRONG"
+        typer.echo(f"{mark} {finding.part}: {finding.detail}")
+    if not all(finding.ok for finding in findings):
+        if not repair:
+            typer.echo("`agentmem doctor --repair` mends what can be made anew from the records.")
+        raise typer.Exit(1)

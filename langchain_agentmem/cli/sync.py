@@ -1,0 +1,40 @@
+"""`agentmem sync`: bring the vectors level with the records."""
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.errors import AgentMemoryError
+
+
+def progress_bar() -> Progress:
+    """Return a progress bar on stderr, which goes when it is done; none where nobody looks on."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def sync(memory: Folder = DEFAULT_FOLDER, embedding: Embedding = None) -> None:
+    """Write the vectors that are missing. Exits with 1 if some are missing still."""
+    with open_memory(memory, embedding, must_exist=True) as opened:
+        try:
+            with progress_bar() as progress:
+                task = progress.add_task("writing vectors", total=opened.status().pending)
+                report = opened.sync(
+                    lambda done, left: progress.update(task, completed=done, total=done + left)
+                )
+        except AgentMemoryError as error:
+            fail(str(error))
+    typer.echo(f"{memory}: wrote {report.indexed} vectors, {report.pending} are missing")
+    if report.problem:
+        typer.echo(f"Note: {report.problem}", err=True)
+    if report.pending or report.problem:
+        raise typer.Exit(1)

@@ -1,0 +1,134 @@
+"""Verifies whatever can be verified of a memory, and repairs what can be derived anew.
+
+The records are the truth. Keyword rows and vectors are made from them, so both can be repaired;
+a damaged database cannot, and is only reported.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+
+from langchain_agentmem.errors import StorageError, describe
+from langchain_agentmem.results import Finding
+from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.differences import find_differences
+from langchain_agentmem.storage.keyword_index import KeywordIndex
+from langchain_agentmem.storage.kinds import KINDS
+from langchain_agentmem.storage.vector_queue import VectorQueue
+from langchain_agentmem.storage.vectors import VectorHalf
+
+VECTOR_INDEX = "vector index"
+_NAMED = 3
+
+
+class Doctor:
+    """Examines the parts of one memory."""
+
+    def __init__(
+        self, database: Database, keywords: KeywordIndex, queue: VectorQueue, vectors: VectorHalf
+    ) -> None:
+        """Examine these parts."""
+        self._database = database
+        self._keywords = keywords
+        self._queue = queue
+        self._vectors = vectors
+
+    def examine(self) -> list[Finding]:
+        """Run every check; nothing is changed."""
+        return list(self._findings())
+
+    def repair(self) -> None:
+        """Bring the keyword index and the queue in order; the vectors are then to be synced.
+
+        Raises:
+            StorageError: The database cannot be written.
+        """
+        with self._database.write() as connection:
+            if not self._keywords.problem and not all(
+                finding.ok for finding in self._keyword_findings(connection)
+            ):
+                self._keywords.rebuild(connection)
+            index = self._vectors.index
+            if index is None:
+                return
+            for kind in KINDS:
+                with suppress(Exception):  # what cannot even be read is made anew altogether
+                    found = find_differences(connection, kind, index.reachable(kind))
+                    self._queue.put(connection, kind, [*found.missing, *found.ghosts])
+
+    def vectors_are_sound(self) -> bool:
+        """Whether the vector index can be read and is level, or none is wanted."""
+        return all(finding.ok for finding in self.examine() if finding.part == VECTOR_INDEX)
+
+    def _findings(self) -> Iterator[Finding]:
+        try:
+            with self._database.read() as connection:
+                yield from self._database_findings(connection)
+                yield from self._keyword_findings(connection)
+                yield from self._vector_findings(connection)
+        except StorageError as error:
+            yield Finding("database", ok=False, detail=str(error))
+
+    def _database_findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
+        problems = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+        sound = problems == ["ok"]
+        detail = "sound" if sound else "; ".join(problems)
+        yield Finding("database", ok=sound, detail=f"{self._database.location}: {detail}")
+        if self._database.read_only is not None:
+            detail = f"can be read alone: {self._database.read_only}"
+            yield Finding("database", ok=False, detail=detail)
+
+    def _keyword_findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
+        if self._keywords.problem:
+            yield Finding("keyword index", ok=False, detail=self._keywords.problem)
+            return
+        if self._database.read_only is None:
+            try:
+                self._keywords.check(connection)
+            except sqlite3.DatabaseError as error:
+                yield Finding("keyword index", ok=False, detail=f"damaged: {error}")
+                return
+        for kind in KINDS:
+            live = f"SELECT seq FROM {kind.name} WHERE deleted_at IS NULL"
+            indexed = f"SELECT rowid FROM {self._keywords.table(kind)}"
+            lacking, stray = (
+                connection.execute(f"SELECT count(*) FROM ({wanted} EXCEPT {there})").fetchone()[0]
+                for wanted, there in ((live, indexed), (indexed, live))
+            )
+            level = not (lacking or stray)
+            detail = "level" if level else f"{lacking} are missing, {stray} should not be there"
+            yield Finding("keyword index", ok=level, detail=f"{kind.name}: {detail}")
+
+    def _vector_findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
+        vectors = self._vectors
+        if vectors.embedder is None:
+            problem = vectors.problem
+            yield Finding("embedding", ok=problem is None, detail=problem or "none, by choice")
+            return
+        pending = vectors.pending()
+        detail = vectors.backlog() or f"{pending} records wait for their vectors"
+        yield Finding("vector queue", ok=not pending, detail=detail if pending else "empty")
+        if vectors.index is None:
+            yield Finding(VECTOR_INDEX, ok=False, detail=vectors.problem or "not open")
+            return
+        for kind in KINDS:
+            try:
+                found = find_differences(connection, kind, vectors.index.reachable(kind))
+            except Exception as error:  # noqa: BLE001  (whatever Chroma raises is the finding)
+                detail = f"{kind.name}: cannot be read: {describe(error)}"
+                yield Finding(VECTOR_INDEX, ok=False, detail=detail)
+                continue
+            detail = (
+                f"{kind.name}: level"
+                if not found
+                else f"{kind.name}: {_some(found.missing)} lack a vector and wait for none, "
+                f"{_some(found.ghosts)} have one and no record"
+            )
+            yield Finding(VECTOR_INDEX, ok=not found, detail=detail)
+
+
+def _some(ids: list[str]) -> str:
+    if not ids:
+        return "0"
+    more = ", ..." if len(ids) > _NAMED else ""
+    return f"{len(ids)} ({', '.join(ids[:_NAMED])}{more})"
