@@ -1,19 +1,83 @@
-"""The keyword index: one FTS5 table per record kind, in the database's own transactions.
+"""The keyword index: one full-text table per record kind, in the database's own transactions.
 
-The tables hold the terms of `text.index_text`, so FTS5 itself only splits at spaces. Queries are
-quoted terms joined by OR: no text that a user sends can be FTS5 syntax.
+The tables hold the terms of `text.index_text`, so SQLite only splits at spaces; queries are quoted
+terms: no text that a user sends can be syntax. FTS5 ranks by BM25. Where SQLite lacks it, FTS4
+ranks by how many terms match; where that is missing too, there is no keyword index.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from langchain_agentmem.errors import StorageError
+from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
-from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text, query_terms
+from langchain_agentmem.storage.text import (
+    ANALYSIS_VERSION,
+    QueryTerm,
+    index_text,
+)
+from langchain_agentmem.storage.windows import (
+    WINDOW_HITS,
+    inverse_document_frequency,
+    rank_windows,
+)
 
-MAX_QUERY_TERMS = 64
-_LEAST_BM25 = 0.001
+_LEAST_STRENGTH = 0.001
 _REBUILD_BATCH = 1000
+_TOO_DEEP = re.compile(r"malformed MATCH|expression tree is too large|parser stack overflow")
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What differs between SQLite's full-text modules."""
+
+    name: query_language.Dialect
+    suffix: str
+    """Tables of one engine cannot be touched by another."""
+    options: str
+    rank: str
+    """SQL whose smallest value is the best hit."""
+    empty: tuple[str, ...]
+    """What empties a table through those behind it, for where the module itself is missing."""
+
+
+_ENGINES = (
+    _Engine(
+        name="fts5",
+        suffix="fts",
+        options="fts5(terms, tokenize = 'ascii')",
+        rank="f.rank",
+        empty=(
+            *(f"DELETE FROM {{table}}_{part}" for part in ("content", "docsize", "idx", "data")),
+            # No averages and no segments, without which FTS5 could not open the table again.
+            "INSERT INTO {table}_data VALUES (1, x''), (10, x'00000000000000')",
+        ),
+    ),
+    _Engine(
+        name="fts4",
+        suffix="fts4",
+        options="fts4(terms, tokenize=simple)",
+        # The offsets text grows with every term that matches, four numbers each.
+        rank="-length(offsets({table}))",
+        empty=tuple(
+            f"DELETE FROM {{table}}_{part}"
+            for part in ("content", "docsize", "segments", "segdir", "stat")
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHits:
+    """What a keyword search found."""
+
+    ranking: list[tuple[str, float]]
+    """Pairs of id and score, best first."""
+    excluded: Condition | None = None
+    """The further condition of a query with NOT, or None."""
 
 
 class KeywordIndex:
@@ -26,23 +90,43 @@ class KeywordIndex:
     def __init__(self, database: Database) -> None:
         """Make the tables if missing; fill them anew if the analysis of text has changed."""
         self._database = database
+        self._engine = _ENGINES[0]
         self.problem: str | None = None
+        if database.read_only is not None:
+            self._choose_for_reading()
+            return
         with database.write() as connection:
-            try:
+            problems: list[str] = []
+            for engine in _ENGINES:
+                self._engine = engine
+                try:
+                    for kind in KINDS:
+                        self._create(connection, kind)
+                except sqlite3.OperationalError as error:
+                    problems.append(str(error))
+                else:
+                    self._rebuild_if_outdated(connection)
+                    return
+            # What is written without an index, the next one has missed.
+            self._empty(connection, _ENGINES)
+            connection.execute("DELETE FROM meta WHERE key = 'keyword_index'")
+        self.problem = f"keyword search is off: this SQLite has no FTS ({'; '.join(problems)})"
+
+    def _choose_for_reading(self) -> None:
+        """Use the tables that were filled last; nothing can be made or mended here."""
+        filled = (self._database.meta("keyword_index") or "").partition(" ")[0]
+        self._engine = next((e for e in _ENGINES if e.name == filled), _ENGINES[0])
+        try:
+            with self._database.read() as connection:
                 for kind in KINDS:
-                    connection.execute(
-                        f"CREATE VIRTUAL TABLE IF NOT EXISTS {kind.name}_fts "
-                        "USING fts5(terms, tokenize = 'ascii')"
-                    )
-            except sqlite3.OperationalError as error:
-                self.problem = f"this SQLite has no FTS5 ({error}): keyword search is off"
-                return
-            self._rebuild_if_outdated(connection)
+                    connection.execute(f"SELECT 1 FROM {self.table(kind)} LIMIT 1")
+        except StorageError as error:
+            self.problem = f"keyword search is off: {error}"
 
     @property
     def kind(self) -> str | None:
         """The kind of index, for people to read."""
-        return None if self.problem else "fts5"
+        return None if self.problem else self._engine.name
 
     def put(
         self, connection: sqlite3.Connection, kind: RecordKind, rows: Iterable[tuple[int, str]]
@@ -52,14 +136,16 @@ class KeywordIndex:
             return
         entries = [(seq, index_text(text)) for seq, text in rows]
         self.remove(connection, kind, [seq for seq, _ in entries])
-        connection.executemany(f"INSERT INTO {kind.name}_fts (rowid, terms) VALUES (?, ?)", entries)
+        connection.executemany(
+            f"INSERT INTO {self.table(kind)} (rowid, terms) VALUES (?, ?)", entries
+        )
 
     def remove(self, connection: sqlite3.Connection, kind: RecordKind, seqs: Iterable[int]) -> None:
         """Take rows out of the index; unknown ones are passed over."""
         if self.problem:
             return
         connection.executemany(
-            f"DELETE FROM {kind.name}_fts WHERE rowid = ?", [(seq,) for seq in seqs]
+            f"DELETE FROM {self.table(kind)} WHERE rowid = ?", [(seq,) for seq in seqs]
         )
 
     def search(
@@ -69,56 +155,139 @@ class KeywordIndex:
         condition: Condition,
         limit: int,
         deadline: float | None = None,
-    ) -> list[tuple[str, float]]:
-        """Rank the records that hold any term of the query.
+    ) -> KeywordHits:
+        """Rank the records that match a query.
 
         Args:
             kind: Which records.
-            query: Any text.
+            query: Any text, see `storage.query`. What its operators ask for comes first; where
+                that finds nothing, its terms are alternatives.
             condition: What a record must meet.
             limit: How many to return at the most.
             deadline: `time.monotonic()` seconds after which the search is given up.
 
         Returns:
-            Pairs of id and score, best first. The score is BM25 `b` (k1 = 1.2, b = 0.75, as
-            FTS5 computes it) mapped to `b / (1 + b)`, within 0 to 1.
+            Ids with scores within 0 to 1. With FTS5 the score is BM25 `b` (k1 = 1.2, b = 0.75)
+            mapped to `b / (1 + b)`.
 
         Raises:
             StorageError: The database failed, or the deadline passed.
         """
-        expression = match_expression(query)
-        if self.problem or not expression:
-            return []
-        sql = (
-            f"SELECT r.id, f.rank FROM {kind.name}_fts f JOIN {kind.name} r ON r.seq = f.rowid "
-            f"WHERE f.{kind.name}_fts MATCH ? AND {condition.sql} ORDER BY f.rank LIMIT ?"
+        if self.problem:
+            return KeywordHits([])
+        parsed = query_language.parse(query, self._engine.name)
+        if parsed.strict is not None:
+            found = self._match(kind, parsed.strict, condition, limit, deadline=deadline)
+            if found:
+                return KeywordHits(found, self._exclusion(kind, parsed.excluded))
+        if not parsed.natural:
+            return KeywordHits([])
+        found = self._match(
+            kind, parsed.natural, condition, limit, deadline=deadline, terms=parsed.terms
         )
+        return KeywordHits(found)
+
+    def _match(
+        self,
+        kind: RecordKind,
+        expression: str,
+        condition: Condition,
+        limit: int,
+        *,
+        deadline: float | None,
+        terms: Sequence[QueryTerm] = (),
+    ) -> list[tuple[str, float]]:
+        """Rank what matches an expression; with its terms, by windows where the kind has any.
+
+        Plain hits beyond those that are looked at with their neighbours follow behind.
+        """
+        in_context = kind.context is not None and bool(terms) and self._engine.name == "fts5"
         with self._database.read(deadline) as connection:
-            rows = connection.execute(sql, (expression, *condition.parameters, limit)).fetchall()
-        return [(id_, _score(rank)) for id_, rank in rows]
+            rows = self._rows(connection, kind, expression, condition, limit)
+            if not in_context:
+                return [(id_, _score(place)) for _, id_, place in rows]
+            ranked = rank_windows(
+                connection,
+                kind,
+                [seq for seq, _, _ in rows[:WINDOW_HITS]],
+                table=self.table(kind),
+                terms=terms,
+                rarity=self._rarity(connection, kind, terms),
+                condition=condition,
+            )
+        scores = {id_: _score(-bm25) for id_, bm25 in ranked}
+        lowest = min(scores.values(), default=1.0)
+        for _, id_, place in rows:
+            scores.setdefault(id_, min(lowest, _score(place)))
+        return list(scores.items())[:limit]
+
+    def _rows(
+        self,
+        connection: sqlite3.Connection,
+        kind: RecordKind,
+        expression: str,
+        condition: Condition,
+        limit: int,
+    ) -> list[tuple[int, str, float]]:
+        table = self.table(kind)
+        rank = self._engine.rank.format(table=table)
+        sql = (
+            f"SELECT r.seq, r.id, {rank} AS place FROM {table} AS f "
+            f"JOIN {kind.name} r ON r.seq = f.rowid "
+            f"WHERE {table} MATCH ? AND {condition.sql} ORDER BY place LIMIT ?"
+        )
+        try:
+            return connection.execute(sql, (expression, *condition.parameters, limit)).fetchall()
+        except sqlite3.OperationalError as error:
+            if not _TOO_DEEP.search(str(error)):
+                raise
+            return []
+
+    def _rarity(
+        self, connection: sqlite3.Connection, kind: RecordKind, terms: Sequence[QueryTerm]
+    ) -> list[float]:
+        """Return the inverse document frequency of each term, from the whole index."""
+        total = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {kind.name}").fetchone()[0]
+        rarity: list[float] = []
+        for term in terms:
+            last = term.text + chr(0x10FFFF) if term.prefix else term.text
+            matching = connection.execute(
+                f"SELECT coalesce(sum(doc), 0) FROM {kind.name}_terms WHERE term BETWEEN ? AND ?",
+                (term.text, last),
+            ).fetchone()[0]
+            rarity.append(inverse_document_frequency(min(matching, total), total))
+        return rarity
+
+    def _exclusion(self, kind: RecordKind, excluded: str | None) -> Condition | None:
+        if excluded is None:
+            return None
+        table = self.table(kind)
+        matching = f"SELECT rowid FROM {table} WHERE {table} MATCH ?"
+        return Condition(f"r.seq NOT IN ({matching})", (excluded,))
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Run FTS5's integrity check.
+        """Run SQLite's integrity check of the index.
 
         Raises:
             sqlite3.DatabaseError: The index is damaged.
         """
         for kind in KINDS:
-            table = f"{kind.name}_fts"
+            table = self.table(kind)
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
 
     def optimize(self, connection: sqlite3.Connection) -> None:
         """Merge the index into one segment, which holds no trace of what was removed."""
-        for kind in KINDS if not self.problem else ():
-            table = f"{kind.name}_fts"
-            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-
-    def _rebuild_if_outdated(self, connection: sqlite3.Connection) -> None:
-        row = connection.execute("SELECT value FROM meta WHERE key = 'text_analysis'").fetchone()
-        if row and row[0] == str(ANALYSIS_VERSION):
+        if self.problem:
             return
         for kind in KINDS:
-            connection.execute(f"DELETE FROM {kind.name}_fts")
+            table = self.table(kind)
+            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+
+    def rebuild(self, connection: sqlite3.Connection) -> None:
+        """Make the index anew from the records."""
+        for kind in KINDS:
+            connection.execute(f"DROP TABLE IF EXISTS {self.table(kind)}")
+            self._create(connection, kind)
             cursor = connection.execute(
                 f"SELECT * FROM {kind.name} WHERE deleted_at IS NULL ORDER BY seq"
             )
@@ -128,18 +297,43 @@ class KeywordIndex:
                     kind,
                     ((row["seq"], kind.searched_text(kind.from_row(row))) for row in rows),
                 )
+
+    def table(self, kind: RecordKind) -> str:
+        """Return the name of the index's table for a kind of record."""
+        return f"{kind.name}_{self._engine.suffix}"
+
+    def _create(self, connection: sqlite3.Connection, kind: RecordKind) -> None:
         connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES ('text_analysis', ?)", (str(ANALYSIS_VERSION),)
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {self.table(kind)} USING {self._engine.options}"
         )
+        connection.execute(f"SELECT 1 FROM {self.table(kind)} LIMIT 1")
+        if self._engine.name == "fts5":
+            connection.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS {kind.name}_terms "
+                f"USING fts5vocab({self.table(kind)}, row)"
+            )
+
+    def _rebuild_if_outdated(self, connection: sqlite3.Connection) -> None:
+        # What one engine indexed, another has missed.
+        version = f"{self._engine.name} {ANALYSIS_VERSION}"
+        row = connection.execute("SELECT value FROM meta WHERE key = 'keyword_index'").fetchone()
+        if row and row[0] == version:
+            return
+        self.rebuild(connection)
+        self._empty(connection, [engine for engine in _ENGINES if engine is not self._engine])
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('keyword_index', ?)", (version,))
+
+    def _empty(self, connection: sqlite3.Connection, engines: Iterable[_Engine]) -> None:
+        """Empty the tables of engines that are not in use: of what is purged, nothing stays."""
+        for engine in engines:
+            for table in (f"{kind.name}_{engine.suffix}" for kind in KINDS):
+                there = "SELECT 1 FROM sqlite_master WHERE name = ?"
+                if connection.execute(there, (table,)).fetchone():
+                    for statement in engine.empty:
+                        connection.execute(statement.format(table=table))
 
 
-def match_expression(query: str) -> str:
-    """Return the FTS5 expression of a query: its quoted terms joined by OR, or an empty string."""
-    terms: Sequence = query_terms(query)[:MAX_QUERY_TERMS]
-    return " OR ".join(f'"{term.text}"{" *" if term.prefix else ""}' for term in terms)
-
-
-def _score(rank: float) -> float:
+def _score(place: float) -> float:
     # Where most records hold a term, BM25 gives next to nothing for it; a match is still a match.
-    bm25 = max(_LEAST_BM25, -rank)
-    return bm25 / (1.0 + bm25)
+    strength = max(_LEAST_STRENGTH, -place)
+    return strength / (1.0 + strength)

@@ -12,6 +12,7 @@ are, and a quoted term can never be FTS5 syntax.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import Lock
@@ -36,6 +37,7 @@ _TOKEN = regex.compile(
 _ASCII_TOKEN = re.compile(
     rf"(?P<word>[a-z0-9]+(?:{_JOINER}[a-z0-9]+)*)|(?P<symbol>[$+<=>`|~^#%&*/@\\{{}}\[\]_])"
 )
+_LAST_WORD = regex.compile(rf"(?V1){_WORD}$")
 _PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
 _ACCENTED_LATIN = regex.compile(r"(\p{Latin})\p{Mn}+")
 _APOSTROPHES_AND_DASHES = {ord(c): "'" for c in "\u2018\u2019\u02bc\uff07"} | {
@@ -112,6 +114,32 @@ def query_terms(text: str) -> list[QueryTerm]:
     terms = dict.fromkeys(analysis.terms + analysis.compounds)
     strong = [term for term in terms if term not in analysis.weak]
     return [QueryTerm(term, prefix=term in analysis.single) for term in strong or terms]
+
+
+def phrase_terms(text: str) -> list[QueryTerm]:
+    """Return the terms of a phrase, in order, as they stand one after another in the index."""
+    analysis = _analyze(text)
+    return [QueryTerm(term, prefix=term in analysis.single) for term in analysis.terms]
+
+
+def prefix_terms(text: str) -> list[QueryTerm]:
+    """Return the terms of a phrase whose last word is only a beginning, and is not stemmed."""
+    terms = phrase_terms(text)
+    last = _LAST_WORD.search(normalize(text))
+    if terms and last:
+        terms[-1] = QueryTerm(last.group(), prefix=True)
+    return terms
+
+
+def readable_terms(terms: Iterable[str]) -> str:
+    """Return terms as people read them, separated by commas."""
+    return ", ".join(
+        "".join(
+            chr(ord(char) - _PRIVATE_USE) if 0 <= ord(char) - _PRIVATE_USE < 128 else char  # noqa: PLR2004
+            for char in term
+        )
+        for term in terms
+    )
 
 
 def _analyze(text: str) -> _Analysis:
