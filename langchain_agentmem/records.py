@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, TypedDict, get_args
 
 from langchain_core.messages import BaseMessage, convert_to_messages
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 Scope = Literal["thread", "user", "persona", "organization"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -184,6 +184,22 @@ class Record(BaseModel):
     """Whose it is, within `scope`; empty: nobody's in particular, visible to every turn."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Any JSON object; kept and returned, not searched."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _file_under_what_metadata_names(cls, data: Any) -> Any:
+        """File a record without a scope id under the one in its metadata."""
+        metadata = data.get("metadata") if isinstance(data, dict) else None
+        if not isinstance(metadata, dict) or str(data.get("scope_id") or "").strip():
+            return data
+        for key in ("scope_id", "scopeId"):
+            value = metadata.get(key)
+            named = str(value).strip() if isinstance(value, str | int) else ""
+            if named:
+                scope = metadata.get("scope")
+                filed = {"scope": scope} if "scope" not in data and scope in SCOPES else {}
+                return {**data, **filed, "scope_id": named}
+        return data
 
     @field_validator("content")
     @classmethod

@@ -19,6 +19,15 @@ _CONFIG_KEYS = {
     "organization_id": ("organization_id",),
 }
 
+# A record whose metadata names a scope id belongs to it, even before it is filed there.
+_NAMED = (
+    "CASE WHEN json_type(r.metadata, '$.{0}') IN ('text', 'integer') "
+    "THEN trim(json_extract(r.metadata, '$.{0}'), char(32, 9, 10, 11, 12, 13)) ELSE '' END"
+)
+METADATA_NAMES_NO_SCOPE = (
+    f"(r.metadata IS NULL OR {_NAMED.format('scope_id')} || {_NAMED.format('scopeId')} = '')"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
@@ -33,6 +42,11 @@ class Visibility:
     denied: str | None = None
     """Why nothing at all is visible, or None."""
 
+    @property
+    def everything(self) -> bool:
+        """Whether every record is visible."""
+        return self.owners is None and self.denied is None
+
     def where(self) -> tuple[str, list[str]]:
         """Return the rule as an SQL condition on columns `scope` and `scope_id` of `r`."""
         if self.denied is not None:
@@ -45,9 +59,9 @@ class Visibility:
             parts.append("(r.scope = ? AND r.scope_id = ?)")
             parameters += [scope, scope_id]
         if self.unscoped is None:
-            parts.append("r.scope_id = ''")
+            parts.append(f"(r.scope_id = '' AND {METADATA_NAMES_NO_SCOPE})")
         for scope in self.unscoped or ():
-            parts.append("(r.scope = ? AND r.scope_id = '')")
+            parts.append(f"(r.scope = ? AND r.scope_id = '' AND {METADATA_NAMES_NO_SCOPE})")
             parameters.append(scope)
         return f"({' OR '.join(parts)})", parameters
 
@@ -90,23 +104,31 @@ class Turn:
     def scope_id(self, scope: str) -> str | None:
         """Return the turn's id in `scope`, or None where the config lacks a part of it."""
         if scope == "persona":
-            both = self.user_id and self.persona_id
+            both = self.user_id and self.persona_id and not self._hides_its_end
             return f"{self.user_id}::{self.persona_id}" if both else None
         return getattr(self, f"{scope}_id") or None
 
+    @property
+    def _hides_its_end(self) -> bool:
+        """Whether `user_id::persona_id` could be read as a persona of another user, too."""
+        return "::" in self.user_id or self.user_id.endswith(":")
+
     def missing(self, scope: str) -> str:
         """Name the config keys without which `scope` cannot be resolved."""
+        if scope == "persona" and self._hides_its_end:
+            return 'a config["configurable"]["user_id"] without "::" and without ":" at its end'
         names = ("user_id", "persona_id") if scope == "persona" else (f"{scope}_id",)
         return " and ".join(
             f'config["configurable"]["{name}"]' for name in names if not getattr(self, name)
         )
 
-    def sees(self, scope: str | None = None) -> Visibility:
+    def sees(self, scope: str | None = None, *, require: bool = False) -> Visibility:
         """Derive what a search of this turn sees.
 
         Args:
             scope: Narrow to this scope's own records and its unscoped ones; None: all that the
                 turn may see.
+            require: A turn without ids sees nothing, where it would see everything.
 
         Raises:
             ValueError: `scope` is not the name of a scope.
@@ -121,6 +143,10 @@ class Turn:
         owners = tuple(
             (name, scope_id) for name in SCOPES if (scope_id := self.scope_id(name)) is not None
         )
+        if require and self == Turn():
+            keys = ", ".join(_CONFIG_KEYS)
+            denied = f'nothing can be seen without one of {keys} in config["configurable"]'
+            return Visibility(owners=(), denied=denied)
         # A persona without its user is an id too: such a turn sees unscoped records alone.
         named = owners or self.persona_id
         return Visibility(owners=owners) if named else Visibility()

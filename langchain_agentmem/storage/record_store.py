@@ -8,16 +8,18 @@ conversation). Without an id, a memory is known by its text, a message by role, 
 
 import json
 import sqlite3
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
-from langchain_agentmem.records import Memory, Message, Record, clean_text, to_epoch_us, utc_now
+from langchain_agentmem.records import SCOPES, Memory, Message, Record, to_epoch_us, utc_now
+from langchain_agentmem.scopes import METADATA_NAMES_NO_SCOPE, Visibility
+from langchain_agentmem.storage import record_rows as rows
+from langchain_agentmem.storage.conversation import surroundings
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
-from langchain_agentmem.storage.kinds import KINDS, LIVE, Condition, RecordKind, RecordT
+from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind, RecordT
+from langchain_agentmem.storage.record_rows import EVERYTHING
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 Changed = dict[str, list[str]]
@@ -46,9 +48,9 @@ class RecordStore:
         self._keywords = keywords
         self._queue = queue
 
-    def check_open(self) -> None:
-        """Raise a `StorageError` if the memory is closed."""
-        self._database.check_open()
+    def check_usable(self) -> None:
+        """Raise a `StorageError` if the memory is closed, or was opened before a fork."""
+        self._database.check_usable()
 
     def save(self, kind: RecordKind, records: Sequence[Record], *, replace: bool = True) -> Saved:
         """Save records in one transaction.
@@ -62,9 +64,9 @@ class RecordStore:
         indexed: list[tuple[int, str]] = []
         with self._database.write() as connection:
             for position, record in enumerate(records):
-                row = self._find(connection, kind, record)
+                row = rows.find_saved(connection, kind, record)
                 if row is None:
-                    stored, seq = self._insert(connection, kind, record)
+                    stored, seq = rows.insert(connection, kind, record)
                 else:
                     seq, deleted = row["seq"], row["deleted_at"] is not None
                     old = kind.from_row(row)
@@ -77,7 +79,7 @@ class RecordStore:
                         saved.conflicts.append(position)
                         saved.records.append(old)
                         continue
-                    self._store(connection, kind, seq, stored)
+                    rows.store(connection, kind, seq, stored)
                 saved.records.append(stored)
                 saved.changed.append(stored.id)
                 indexed.append((seq, kind.searched_text(stored)))
@@ -86,54 +88,50 @@ class RecordStore:
             self._queue.put(connection, kind, saved.changed)
         return saved
 
-    def get(self, id: str) -> Record | None:
-        """Return a record by id, or None where there is none or it is deleted."""
+    def get(self, id: str, visibility: Visibility = EVERYTHING) -> Record | None:
+        """Return a live record by id, if it is visible."""
         with self._database.read() as connection:
-            found = self._locate(connection, id)
+            found = rows.locate(connection, id, visibility)
         if found is None or found[1]["deleted_at"] is not None:
             return None
         kind, row = found
         return kind.from_row(row)  # type: ignore[no-any-return]
 
-    def update(self, kind: RecordKind, id: str, changes: Mapping[str, Any]) -> Any:
-        """Change fields of a live record and return it; None where there is no such record.
+    def update(
+        self,
+        kind: RecordKind,
+        id: str,
+        changes: Mapping[str, Any],
+        visibility: Visibility = EVERYTHING,
+    ) -> Any:
+        """Change fields of a live record and return it; None where there is none to be seen.
 
         Raises:
             ValueError: A field is unknown or its value unusable.
         """
         with self._database.write() as connection:
-            row = _fetch_one(
-                connection,
-                f"SELECT * FROM {kind.name} WHERE id = ? AND deleted_at IS NULL",
-                (clean_text(id),),
-            )
-            if row is None:
+            row = rows.locate_in(connection, kind, id, visibility)
+            if row is None or row["deleted_at"] is not None:
                 return None
-            old = kind.from_row(row)
-            record = kind.record_type.model_validate({**dict(old), **changes, "id": id})
-            if record == old:
-                return old
-            record = _touched(record, changes)
-            self._store(connection, kind, row["seq"], record)
-            self._keywords.put(connection, kind, [(row["seq"], kind.searched_text(record))])
-            self._queue.put(connection, kind, [id])
-        return record
+            return self._change(connection, kind, row, changes)
 
-    def delete(self, ids: Iterable[str]) -> Changed:
+    def delete(self, ids: Iterable[str], visibility: Visibility = EVERYTHING) -> Changed:
         """Take records out of every search; they can be restored."""
         deleted_at = to_epoch_us(utc_now())
-        return self._set_deleted(ids, deleted_at)
+        with self._database.write() as connection:
+            return self._set_deleted(connection, ids, deleted_at, visibility)
 
-    def restore(self, ids: Iterable[str]) -> Changed:
+    def restore(self, ids: Iterable[str], visibility: Visibility = EVERYTHING) -> Changed:
         """Bring deleted records back."""
-        return self._set_deleted(ids, None)
+        with self._database.write() as connection:
+            return self._set_deleted(connection, ids, None, visibility)
 
-    def purge(self, ids: Iterable[str]) -> Changed:
+    def purge(self, ids: Iterable[str], visibility: Visibility = EVERYTHING) -> Changed:
         """Remove records, deleted or not, from the database for good."""
         changed: Changed = {kind.name: [] for kind in KINDS}
         with self._database.write() as connection:
             for id_ in dict.fromkeys(ids):
-                found = self._locate(connection, id_)
+                found = rows.locate(connection, id_, visibility)
                 if found is None:
                     continue
                 kind, row = found
@@ -141,9 +139,74 @@ class RecordStore:
                 connection.execute(f"DELETE FROM {kind.name} WHERE seq = ?", (row["seq"],))
                 self._queue.put(connection, kind, [id_])
                 changed[kind.name].append(id_)
-            self._keywords.optimize(connection)
-        self._database.checkpoint()
+            if any(changed.values()):
+                self._keywords.optimize(connection)
+        if any(changed.values()):
+            self._database.checkpoint()
         return changed
+
+    def merge(
+        self, ids: Sequence[str], content: str | None, visibility: Visibility = EVERYTHING
+    ) -> tuple[Memory, Changed]:
+        """Make one memory of several: the first takes the tags of all, the others are deleted.
+
+        Args:
+            ids: At least two live memories of one owner.
+            content: The survivor's new text; None: it keeps its own.
+            visibility: What may be touched.
+
+        Raises:
+            ValueError: The memories cannot be merged; nothing was changed.
+        """
+        with self._database.write() as connection:
+            found: list[sqlite3.Row] = []
+            for id_ in dict.fromkeys(ids):
+                row = rows.locate_in(connection, MEMORIES, id_, visibility)
+                if row is None or row["deleted_at"] is not None:
+                    msg = f"ids: there is no memory {id_!r}"
+                    raise ValueError(msg)
+                found.append(row)
+            if len(found) < 2:  # noqa: PLR2004
+                msg = f"ids: merging takes at least two different memories, not {len(found)}"
+                raise ValueError(msg)
+            memories = [_filed(MEMORIES, dict(MEMORIES.from_row(row))) for row in found]
+            if len({(memory.scope, memory.scope_id) for memory in memories}) > 1:
+                msg = "ids: memories of different owners cannot be merged"
+                raise ValueError(msg)
+            changes: dict[str, Any] = {
+                "tags": list(dict.fromkeys(tag for memory in memories for tag in memory.tags)),
+                "strength": max(memory.strength for memory in memories),
+            }
+            if content is not None:
+                changes["content"] = content
+            survivor: Memory = self._change(connection, MEMORIES, found[0], changes)
+            changed = self._set_deleted(
+                connection,
+                [row["id"] for row in found[1:]],
+                to_epoch_us(utc_now()),
+                EVERYTHING,
+            )
+        changed[MEMORIES.name].insert(0, survivor.id)
+        return survivor, changed
+
+    def file_strays(self) -> None:
+        """File records under no scope id under the one that their metadata names."""
+        for kind in KINDS:
+            sql = (
+                f"SELECT r.* FROM {kind.name} r WHERE r.scope_id = '' AND r.metadata IS NOT NULL "
+                f"AND NOT {METADATA_NAMES_NO_SCOPE}"
+            )
+            with self._database.read() as connection:
+                strays = connection.execute(sql).fetchall()
+            if not strays:
+                continue
+            with self._database.write() as connection:
+                for row in strays:
+                    record = _filed(kind, dict(kind.from_row(row)))
+                    connection.execute(
+                        f"UPDATE {kind.name} SET scope = ?, scope_id = ? WHERE seq = ?",
+                        (record.scope, record.scope_id, row["seq"]),
+                    )
 
     def live(self, kind: RecordKind, ids: Sequence[str]) -> list[Any]:
         """Read those of the records that are not deleted."""
@@ -166,6 +229,38 @@ class RecordStore:
             return {
                 row[0] for row in connection.execute(sql, (json.dumps(ids), *condition.parameters))
             }
+
+    def neighbours(
+        self, kind: RecordKind, ids: Sequence[str], reach: int
+    ) -> dict[str, list[list[str]]]:
+        """Return the ids around each record: those next to it, second next, ... up to `reach`."""
+        return {
+            id_: [
+                [*before[::-1][distance - 1 : distance], *after[distance - 1 : distance]]
+                for distance in range(1, reach + 1)
+            ]
+            for id_, (before, after) in self.conversation(kind, ids, reach).items()
+        }
+
+    def conversation(
+        self, kind: RecordKind, ids: Sequence[str], reach: int
+    ) -> dict[str, tuple[list[str], list[str]]]:
+        """Return the ids before and after each record, in the order of the conversation."""
+        sql = f"SELECT seq, id FROM {kind.name} WHERE {{}} IN ({_LIST})"
+        with self._database.read() as connection:
+            own = dict(connection.execute(sql.format("id"), (json.dumps(list(ids)),)).fetchall())
+            around = surroundings(connection, kind, own, reach)
+            there = {seq for each in around.values() for seq in (*each.before, *each.after)}
+            names = dict(
+                connection.execute(sql.format("seq"), (json.dumps(list(there)),)).fetchall()
+            )
+        return {
+            own[seq]: (
+                [names[n] for n in each.before[::-1]],
+                [names[n] for n in each.after],
+            )
+            for seq, each in around.items()
+        }
 
     def ids(self, kind: RecordKind, condition: Condition, limit: int) -> list[str]:
         """Return the ids of up to `limit` records that meet the condition."""
@@ -191,93 +286,60 @@ class RecordStore:
         with self._database.read() as connection:
             return [row[0] for row in connection.execute(sql, (*condition.parameters, limit))]
 
-    def _find(
-        self, connection: sqlite3.Connection, kind: RecordKind, record: Record
-    ) -> sqlite3.Row | None:
-        """Find the stored version of a record that is about to be saved."""
-        if record.id:
-            owner = " AND ".join(f"{name} = ?" for name in kind.identity_fields)
-            return _fetch_one(
-                connection,
-                f"SELECT * FROM {kind.name} WHERE (id = ? OR given_id = ?) AND {owner} "
-                "ORDER BY given_id IS NOT NULL",
-                (record.id, record.id, *(getattr(record, name) for name in kind.identity_fields)),
-            )
-        sql = (
-            f"SELECT * FROM {kind.name} WHERE scope = ? AND scope_id = ? AND content_hash = ?"
-            " AND content = ?"
-        )
-        parameters: list[Any] = [
-            record.scope,
-            record.scope_id,
-            _content_hash(record.content),
-            record.content,
-        ]
-        if isinstance(record, Message):
-            sql += " AND session_key = ? AND role = ? AND recorded_at = ?"
-            parameters += [record.session_key, record.role, to_epoch_us(record.recorded_at)]
-        return _fetch_one(connection, f"{sql} ORDER BY deleted_at IS NOT NULL, seq", parameters)
+    def _change(
+        self,
+        connection: sqlite3.Connection,
+        kind: RecordKind,
+        row: sqlite3.Row,
+        changes: Mapping[str, Any],
+    ) -> Any:
+        old = kind.from_row(row)
+        record = _filed(kind, {**dict(old), **changes, "id": old.id}, given=changes)
+        if record == old:
+            return old
+        record = _touched(record, changes)
+        rows.store(connection, kind, row["seq"], record)
+        self._keywords.put(connection, kind, [(row["seq"], kind.searched_text(record))])
+        self._queue.put(connection, kind, [old.id])
+        return record
 
-    def _insert(
-        self, connection: sqlite3.Connection, kind: RecordKind, record: Record
-    ) -> tuple[Record, int]:
-        id_ = record.id or _derived_id(kind, record)
-        # The same id under another owner, or of another kind, is another record.
-        if _id_is_taken(connection, id_):
-            id_ = f"{id_}-{uuid.uuid4().hex[:12]}"
-        columns = ("id", "given_id", "content_hash", *kind.row_columns)
-        marks = ", ".join("?" * len(columns))
-        given = record.id if record.id and record.id != id_ else None
-        cursor = connection.execute(
-            f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
-            (id_, given, _content_hash(record.content), *kind.to_row(record)),
-        )
-        return record.model_copy(update={"id": id_}), int(cursor.lastrowid or 0)
-
-    def _store(
-        self, connection: sqlite3.Connection, kind: RecordKind, seq: int, record: Record
-    ) -> None:
-        assignments = ", ".join(f"{column} = ?" for column in kind.row_columns)
-        connection.execute(
-            f"UPDATE {kind.name} SET content_hash = ?, deleted_at = NULL, {assignments} "
-            "WHERE seq = ?",
-            (_content_hash(record.content), *kind.to_row(record), seq),
-        )
-
-    def _set_deleted(self, ids: Iterable[str], deleted_at: int | None) -> Changed:
+    def _set_deleted(
+        self,
+        connection: sqlite3.Connection,
+        ids: Iterable[str],
+        deleted_at: int | None,
+        visibility: Visibility,
+    ) -> Changed:
         changed: Changed = {kind.name: [] for kind in KINDS}
-        with self._database.write() as connection:
-            for id_ in dict.fromkeys(ids):
-                found = self._locate(connection, id_)
-                if found is None or (found[1]["deleted_at"] is None) == (deleted_at is None):
-                    continue
-                kind, row = found
-                connection.execute(
-                    f"UPDATE {kind.name} SET deleted_at = ? WHERE seq = ?",
-                    (deleted_at, row["seq"]),
-                )
-                if deleted_at is None:
-                    text = kind.searched_text(kind.from_row(row))
-                    self._keywords.put(connection, kind, [(row["seq"], text)])
-                else:
-                    self._keywords.remove(connection, kind, [row["seq"]])
-                self._queue.put(connection, kind, [id_])
-                changed[kind.name].append(id_)
+        for id_ in dict.fromkeys(ids):
+            found = rows.locate(connection, id_, visibility)
+            if found is None or (found[1]["deleted_at"] is None) == (deleted_at is None):
+                continue
+            kind, row = found
+            connection.execute(
+                f"UPDATE {kind.name} SET deleted_at = ? WHERE seq = ?", (deleted_at, row["seq"])
+            )
+            if deleted_at is None:
+                text = kind.searched_text(kind.from_row(row))
+                self._keywords.put(connection, kind, [(row["seq"], text)])
+            else:
+                self._keywords.remove(connection, kind, [row["seq"]])
+            self._queue.put(connection, kind, [id_])
+            changed[kind.name].append(id_)
         return changed
-
-    def _locate(
-        self, connection: sqlite3.Connection, id: str
-    ) -> tuple[RecordKind, sqlite3.Row] | None:
-        id = clean_text(id)
-        for kind in KINDS:
-            row = _fetch_one(connection, f"SELECT * FROM {kind.name} WHERE id = ?", (id,))
-            if row is not None:
-                return kind, row
-        return None
 
 
 # A list of ids travels as one JSON parameter: one prepared statement for any length.
 _LIST = "SELECT value FROM json_each(?)"
+
+
+def _filed(kind: RecordKind, fields: dict[str, Any], given: Collection[str] = ()) -> Any:
+    """Make a record of stored fields; under no scope id, it is filed as its metadata says."""
+    metadata = fields["metadata"]
+    names_scope = isinstance(metadata, dict) and metadata.get("scope") in SCOPES
+    if not fields["scope_id"] and names_scope and "scope" not in given:
+        del fields["scope"]
+    return kind.record_type.model_validate(fields)
 
 
 def _next_version(old: RecordT, record: RecordT, *, deleted: bool) -> RecordT:
@@ -296,31 +358,3 @@ def _touched(record: RecordT, changes: Mapping[str, Any]) -> RecordT:
     if isinstance(record, Memory) and "updated_at" not in changes:
         return record.model_copy(update={"updated_at": utc_now()})
     return record
-
-
-def _fetch_one(
-    connection: sqlite3.Connection, sql: str, parameters: Sequence[Any]
-) -> sqlite3.Row | None:
-    row: sqlite3.Row | None = connection.execute(sql, parameters).fetchone()
-    return row
-
-
-def _id_is_taken(connection: sqlite3.Connection, id: str) -> bool:
-    return any(
-        _fetch_one(connection, f"SELECT 1 FROM {kind.name} WHERE id = ?", (id,)) for kind in KINDS
-    )
-
-
-def _digest(*parts: str) -> bytes:
-    return blake2b(json.dumps(parts).encode(), digest_size=16).digest()
-
-
-def _content_hash(content: str) -> bytes:
-    return blake2b(content.encode(), digest_size=16).digest()
-
-
-def _derived_id(kind: RecordKind, record: Record) -> str:
-    parts = [record.scope, record.scope_id, record.content]
-    if isinstance(record, Message):
-        parts += [record.session_key, record.role, str(to_epoch_us(record.recorded_at))]
-    return f"{kind.id_prefix}-{_digest(*parts).hex()[:20]}"

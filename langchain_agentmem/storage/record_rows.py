@@ -1,0 +1,119 @@
+"""Single rows of the record tables: finding, inserting and changing them.
+
+Each function works inside the caller's transaction.
+"""
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from langchain_agentmem.records import Message, Record, clean_text, to_epoch_us
+from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.storage.kinds import KINDS, RecordKind
+
+EVERYTHING = Visibility()
+
+
+def locate(
+    connection: sqlite3.Connection, id: str, visibility: Visibility = EVERYTHING
+) -> tuple[RecordKind, sqlite3.Row] | None:
+    """Find a record, deleted or not, by id, if it is visible."""
+    for kind in KINDS:
+        row = locate_in(connection, kind, id, visibility)
+        if row is not None:
+            return kind, row
+    return None
+
+
+def locate_in(
+    connection: sqlite3.Connection, kind: RecordKind, id: str, visibility: Visibility = EVERYTHING
+) -> sqlite3.Row | None:
+    """Find a record of one kind, deleted or not, by id, if it is visible."""
+    visible, parameters = visibility.where()
+    sql = f"SELECT r.* FROM {kind.name} r WHERE r.id = ? AND {visible}"
+    return _fetch_one(connection, sql, (clean_text(id), *parameters))
+
+
+def find_saved(
+    connection: sqlite3.Connection, kind: RecordKind, record: Record
+) -> sqlite3.Row | None:
+    """Find the stored version of a record that is about to be saved."""
+    if record.id:
+        # The plus keeps SQLite from reading through all of the owner's records.
+        owner = " AND ".join(f"+{name} = ?" for name in kind.identity_fields)
+        return _fetch_one(
+            connection,
+            f"SELECT * FROM {kind.name} WHERE (id = ? OR given_id = ?) AND {owner} "
+            "ORDER BY given_id IS NOT NULL",
+            (record.id, record.id, *(getattr(record, name) for name in kind.identity_fields)),
+        )
+    sql = (
+        f"SELECT * FROM {kind.name} WHERE scope = ? AND scope_id = ? AND content_hash = ?"
+        " AND content = ?"
+    )
+    parameters: list[Any] = [
+        record.scope,
+        record.scope_id,
+        _content_hash(record.content),
+        record.content,
+    ]
+    if isinstance(record, Message):
+        sql += " AND session_key = ? AND role = ? AND recorded_at = ?"
+        parameters += [record.session_key, record.role, to_epoch_us(record.recorded_at)]
+    return _fetch_one(connection, f"{sql} ORDER BY deleted_at IS NOT NULL, seq", parameters)
+
+
+def insert(connection: sqlite3.Connection, kind: RecordKind, record: Record) -> tuple[Record, int]:
+    """Insert a record; returns it with its id, and its row number."""
+    id_ = record.id or _derived_id(kind, record)
+    # The same id under another owner, or of another kind, is another record.
+    if _id_is_taken(connection, id_):
+        id_ = f"{id_}-{uuid.uuid4().hex[:12]}"
+    columns = ("id", "given_id", "content_hash", *kind.row_columns)
+    marks = ", ".join("?" * len(columns))
+    given = record.id if record.id and record.id != id_ else None
+    cursor = connection.execute(
+        f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
+        (id_, given, _content_hash(record.content), *kind.to_row(record)),
+    )
+    return record.model_copy(update={"id": id_}), int(cursor.lastrowid or 0)
+
+
+def store(connection: sqlite3.Connection, kind: RecordKind, seq: int, record: Record) -> None:
+    """Write a record over the one with this row number, and bring it back if it was deleted."""
+    assignments = ", ".join(f"{column} = ?" for column in kind.row_columns)
+    connection.execute(
+        f"UPDATE {kind.name} SET content_hash = ?, deleted_at = NULL, {assignments} WHERE seq = ?",
+        (_content_hash(record.content), *kind.to_row(record), seq),
+    )
+
+
+def _fetch_one(
+    connection: sqlite3.Connection, sql: str, parameters: Sequence[Any]
+) -> sqlite3.Row | None:
+    row: sqlite3.Row | None = connection.execute(sql, parameters).fetchone()
+    return row
+
+
+def _id_is_taken(connection: sqlite3.Connection, id: str) -> bool:
+    return any(
+        _fetch_one(connection, f"SELECT 1 FROM {kind.name} WHERE id = ?", (id,)) for kind in KINDS
+    )
+
+
+def _digest(*parts: str) -> bytes:
+    return blake2b(json.dumps(parts).encode(), digest_size=16).digest()
+
+
+def _content_hash(content: str) -> bytes:
+    return blake2b(content.encode(), digest_size=16).digest()
+
+
+def _derived_id(kind: RecordKind, record: Record) -> str:
+    parts = [record.scope, record.scope_id, record.content]
+    if isinstance(record, Message):
+        parts += [record.session_key, record.role, str(to_epoch_us(record.recorded_at))]
+    return f"{kind.id_prefix}-{_digest(*parts).hex()[:20]}"
