@@ -6,6 +6,7 @@ data, which checkpointers can store.
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from html import escape
 from typing import Any, Generic, Literal, TypeVar
 
 from langchain_agentmem.records import Memory, Message, format_time
@@ -25,13 +26,17 @@ class Hit:
     """1-based rank in the vector list, None if it is not there."""
     similarity: float | None = None
     """Cosine similarity to the query, -1 to 1, None if it is not known."""
+    keyword_part: float | None = None
+    """What the keyword list contributed to a fused score, None where nothing was fused."""
+    vector_part: float | None = None
+    """What the vector list contributed to a fused score, None where nothing was fused."""
+    recency: float | None = None
+    """The factor that its age put on the score, None where age did not count."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, times as ISO 8601."""
-        return {
-            key: format_time(value) if isinstance(value, datetime) else value
-            for key, value in asdict(self).items()
-        }
+        data: dict[str, Any] = _json_data(asdict(self))
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,17 @@ class MemoryHit(Hit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContextMessage:
+    """A message beside one that was found."""
+
+    id: str
+    role: str
+    name: str | None
+    content: str
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageHit(Hit):
     """A message that was found."""
 
@@ -66,9 +82,50 @@ class MessageHit(Hit):
     scope: str
     scope_id: str
     metadata: dict[str, Any]
+    before: list[ContextMessage] = field(default_factory=list)
+    """What was said right before, in the order of the conversation; only if asked for."""
+    after: list[ContextMessage] = field(default_factory=list)
+    """What was said right after, in the order of the conversation; only if asked for."""
+
+
+def _json_data(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, dict):
+        return {key: _json_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json_data(item) for item in value]
+    return value
 
 
 HitT = TypeVar("HitT", bound=Hit)
+
+
+EXPLAIN_HEADS = (
+    "",
+    "content",
+    "score",
+    "keyword rank",
+    "vector rank",
+    "similarity",
+    "from keywords",
+    "from vectors",
+    "recency",
+)
+_CONTENT_SHOWN = 120
+
+
+def explain_row(number: int, hit: Any) -> list[str]:
+    """Return how a hit came to its place, in the order of `EXPLAIN_HEADS`."""
+    content = " ".join(hit.content.split())
+    if len(content) > _CONTENT_SHOWN:
+        content = f"{content[:_CONTENT_SHOWN]} ..."
+
+    def shown(value: float | None) -> str:
+        return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    parts = (hit.keyword_rank, hit.vector_rank, hit.similarity, hit.keyword_part, hit.vector_part)
+    return [str(number), content, *map(shown, (hit.score, *parts, hit.recency))]
 
 
 @dataclass(frozen=True)  # slots would forbid SearchResult[MemoryHit](...)
@@ -82,6 +139,22 @@ class SearchResult(Generic[HitT]):
     """Advice that replaces the output, or None."""
     notes: list[str] = field(default_factory=list)
     """Why the answer is degraded, a sentence each."""
+    query: str = ""
+    """What was asked."""
+
+    def _repr_html_(self) -> str:
+        """Return a table, which notebooks show."""
+        rows = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in explain_row(number, hit))
+            + "</tr>"
+            for number, hit in enumerate(self.results, start=1)
+        )
+        heads = "".join(f"<th>{head}</th>" for head in EXPLAIN_HEADS)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in [self.message, *self.notes] if note)
+        total = f"<p>{self.total} results (strategy: {self.strategy})</p>"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        return total + (table if self.results else "") + notes
 
     @property
     def total(self) -> int:
@@ -96,6 +169,7 @@ class SearchResult(Generic[HitT]):
             "strategy": self.strategy,
             "message": self.message,
             "notes": list(self.notes),
+            "query": self.query,
         }
 
 
@@ -119,6 +193,17 @@ class WriteReport:
     """With `replace=False`: positions of the records whose id is there with other content."""
     records: list[Memory] | list[Message] = field(default_factory=list, repr=False)
     """The records as they are stored, in the order given, with their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check of `AgentMemory.check()` found."""
+
+    part: str
+    """The part that was checked."""
+    ok: bool
+    detail: str
+    """What was found, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)

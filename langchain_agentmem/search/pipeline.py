@@ -7,17 +7,19 @@ methods. A branch that fails or is too slow counts as empty and leaves a note.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from langchain_agentmem.errors import EmbeddingError, describe
 from langchain_agentmem.quoting import as_json, quote
-from langchain_agentmem.results import Hit, SearchResult, Strategy
-from langchain_agentmem.search.fusion import Fused, fuse
+from langchain_agentmem.records import to_epoch_us, utc_now
+from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
+from langchain_agentmem.search.fusion import FUSIONS, Fused
 from langchain_agentmem.search.request import SearchRequest
+from langchain_agentmem.search.rerank import DIVERSIFIED, decay, diversify, recency_factor
 from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import Condition
@@ -45,6 +47,10 @@ class Branch:
     note: str | None = None
     vector: Vectors | None = None
     """The query's vector, from the vector branch."""
+    similarity: dict[str, float] = field(default_factory=dict)
+    """The cosine of each id to the query, from the vector branch."""
+    excluded: Condition | None = None
+    """What the query excludes, from the keyword branch."""
 
 
 class SearchPipeline:
@@ -77,9 +83,15 @@ class SearchPipeline:
         self._keywords = keywords
         self._vectors = vectors
         self._embedder = vectors.embedder
-        self._nearest = VectorSearch(store, vectors.index) if vectors.index else None
         self._timeout = timeout
+        # Of their own, so that a model that hangs holds up nothing else.
+        self._vector_workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="agentmem-vectors")
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="agentmem")
+
+    @property
+    def _nearest(self) -> VectorSearch | None:
+        index = self._vectors.index
+        return VectorSearch(self._store, index) if index is not None else None
 
     @property
     def strategy(self) -> Strategy:
@@ -90,34 +102,45 @@ class SearchPipeline:
 
     def search(self, request: SearchRequest[HitT]) -> SearchResult[HitT]:
         """Search, waiting in this thread."""
-        early = self._answer_without_search(request)
+        early = self._begin(request)
         if early is not None:
             return early
         started = time.monotonic()
-        future = self._workers.submit(self._vector_branch, request) if self._nearest else None
+        nearest = self._nearest
+        future = None
+        if nearest is not None:
+            future = self._submit(self._vector_workers, self._vector_branch, request, nearest)
         keyword = self._keyword_branch(request, started)
         vector = self._wait(future, started) if future else self._no_vectors()
         return self._finish(request, keyword, vector)
 
     async def asearch(self, request: SearchRequest[HitT]) -> SearchResult[HitT]:
         """Search without blocking the event loop."""
-        early = self._answer_without_search(request)
+        early = self._begin(request)
         if early is not None:
             return early
         keyword, vector = await asyncio.gather(
-            self._in_worker(self._keyword_branch, request, time.monotonic()),
+            self._in(self._workers, self._keyword_branch, request, time.monotonic()),
             self._await_vectors(request),
         )
-        return await self._in_worker(self._finish, request, keyword, vector)
+        return await self._in(self._workers, self._finish, request, keyword, vector)
 
     def close(self) -> None:
-        """Let the workers go; running ones end by themselves."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        """Let the workers go; running ones end by themselves.
+
+        What still waits for a worker finds the memory closed: cancelling it would look to an
+        async search like the cancellation of its own task.
+        """
+        for workers in (self._vector_workers, self._workers):
+            workers.shutdown(wait=False)
 
     # --- decisions, shared by sync and async ---
 
-    def _answer_without_search(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
-        self._store.check_open()
+    def _begin(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
+        """Return an answer that needs no search, or None; set waiting work going."""
+        self._store.check_usable()
+        if self._vectors.can_be_retried or self._vectors.pending():
+            self._submit(self._vector_workers, self._vectors.level_a_little)
         if self.strategy == "none":
             return SearchResult([], "none", message=CONFIGURE_EMBEDDING, notes=self._problems())
         if not request.query.strip():
@@ -130,7 +153,7 @@ class SearchPipeline:
         if self._keywords.problem:
             return Branch(note=self._keywords.problem)
         try:
-            ranking = self._keywords.search(
+            found = self._keywords.search(
                 request.kind,
                 request.query,
                 request.condition,
@@ -139,22 +162,22 @@ class SearchPipeline:
             )
         except Exception as error:  # noqa: BLE001  (the other branch answers)
             return _failed(f"keyword search failed: {describe(error)}")
-        return Branch(ranking)
+        return Branch(found.ranking, excluded=found.excluded)
 
-    def _vector_branch(self, request: SearchRequest[HitT]) -> Branch:
+    def _vector_branch(self, request: SearchRequest[HitT], nearest: VectorSearch) -> Branch:
         assert self._embedder is not None  # noqa: S101  (vectors come with an embedder)
+        self._store.check_usable()
         try:
             vector = self._embedder.embed_query(request.query)
         except EmbeddingError as error:
-            return _failed(_by_keywords(error))
-        return self._search_vectors(request, vector)
-
-    def _search_vectors(self, request: SearchRequest[HitT], vector: Vectors) -> Branch:
-        assert self._nearest is not None  # noqa: S101
+            return _failed(f"answered by keywords alone: {error}")
         try:
-            return Branch(self._nearest.search(request, vector), vector=vector)
+            found = nearest.search(request, vector)
         except Exception as error:  # noqa: BLE001  (the other branch answers)
+            # Perhaps it was the vector that is wrong: it is not to be used again.
+            self._embedder.forget(request.query)
             return _failed(f"vector search failed: {describe(error)}")
+        return Branch(found.ranking, vector=vector, similarity=found.similarity)
 
     def _too_slow(self) -> Branch:
         if self._embedder is not None:
@@ -167,14 +190,25 @@ class SearchPipeline:
     def _finish(
         self, request: SearchRequest[HitT], keyword: Branch, vector: Branch
     ) -> SearchResult[HitT]:
-        notes = [note for note in (keyword.note, vector.note, self._vectors.backlog()) if note]
-        similarity = dict(vector.ranking)
+        backlog = self._vectors.backlog(request.visibility)
+        notes = [note for note in (keyword.note, vector.note, backlog) if note]
+        similarity = vector.similarity
         if request.min_similarity is not None:
             keyword, vector, note = self._drop_dissimilar(request, keyword, vector, similarity)
             notes += [note] if note else []
         places, strategy = self._merge(keyword, vector)
         # The one place where the condition is enforced, for whatever the branches sent.
-        rows = self._store.fetch(request.kind, [place.id for place in places], request.condition)
+        condition = request.condition.and_also(keyword.excluded)
+        rows = self._store.fetch(request.kind, [place.id for place in places], condition)
+        places = [place for place in places if place.id in rows]
+        factors = _recency(request, rows)
+        if factors:
+            places = decay(places, factors)
+        if request.diversity:
+            places, note = self._diversify(request, places)
+            notes += [note] if note else []
+        shown = places[: request.limit]
+        around = self._context(request, [place.id for place in shown])
         hits = [
             request.kind.to_hit(
                 rows[place.id],
@@ -182,22 +216,54 @@ class SearchPipeline:
                 keyword_rank=place.keyword_rank,
                 vector_rank=place.vector_rank,
                 similarity=similarity.get(place.id),
+                keyword_part=place.keyword_part,
+                vector_part=place.vector_part,
+                recency=factors.get(place.id),
+                **around.get(place.id, {}),
             )
-            for place in places
-            if place.id in rows
-        ][: request.limit]
+            for place in shown
+        ]
         message = None if hits else self._advice(request)
-        return SearchResult(hits, strategy, message=message, notes=notes)
+        return SearchResult(hits, strategy, message=message, notes=notes, query=request.query)
+
+    def _diversify(
+        self, request: SearchRequest[HitT], places: list[Fused]
+    ) -> tuple[list[Fused], str | None]:
+        nearest = self._nearest
+        if nearest is None:
+            return places, "diversity could not be applied without vectors"
+        try:
+            vectors = nearest.vectors(request, [place.id for place in places[:DIVERSIFIED]])
+        except Exception as error:  # noqa: BLE001  (the results remain)
+            return places, f"diversity could not be applied: {describe(error)}"
+        return diversify(places, vectors, request.diversity or 0.0, request.limit), None
+
+    def _context(self, request: SearchRequest[HitT], ids: list[str]) -> dict[str, dict[str, Any]]:
+        """Return what stands before and after each result, where that is asked for."""
+        kind = request.kind
+        if not request.context or kind.context is None:
+            return {}
+        around = self._store.conversation(kind, ids, request.context)
+        wanted = {each for sides in around.values() for side in sides for each in side}
+        # Neighbours need not match the filters, but the turn must be allowed to see them.
+        rows = self._store.fetch(kind, list(wanted), kind.where({}, request.visibility))
+
+        def messages(side: list[str]) -> list[ContextMessage]:
+            fields = ("id", "role", "name", "content", "recorded_at")
+            hits = (kind.to_hit(rows[each], score=0.0) for each in side if each in rows)
+            return [ContextMessage(**{name: getattr(hit, name) for name in fields}) for hit in hits]
+
+        return {
+            id_: {"before": messages(before), "after": messages(after)}
+            for id_, (before, after) in around.items()
+        }
 
     def _merge(self, keyword: Branch, vector: Branch) -> tuple[list[Fused], Strategy]:
         if keyword.ranking and vector.ranking:
-            weight = self._embedder.weight if self._embedder else 1.0
-            fused = fuse(
-                [id_ for id_, _ in keyword.ranking],
-                [id_ for id_, _ in vector.ranking],
-                vector_weight=weight,
-            )
-            return fused, "hybrid"
+            assert self._embedder is not None  # noqa: S101  (there are vectors)
+            fuse = FUSIONS[self._embedder.fusion]
+            weight = self._embedder.weight
+            return fuse(keyword.ranking, vector.ranking, vector_weight=weight), "hybrid"
         if vector.ranking:
             alone = [
                 Fused(id_, max(0.0, similarity), None, rank)
@@ -225,18 +291,19 @@ class SearchPipeline:
         """
         minimum = request.min_similarity or 0.0
         note = None
-        if vector.vector is None or self._nearest is None:
+        nearest = self._nearest
+        if vector.vector is None or nearest is None:
             return keyword, vector, "min_similarity could not be applied without vectors"
         unknown = [id_ for id_, _ in keyword.ranking if id_ not in similarity]
         try:
             if unknown:
-                similarity.update(self._nearest.similarities(request, vector.vector, unknown))
+                similarity.update(nearest.similarities(request, vector.vector, unknown))
         except Exception as error:  # noqa: BLE001  (the keyword hits remain)
             note = f"min_similarity could not be applied to all results: {describe(error)}"
 
         def keep(branch: Branch) -> Branch:
             kept = [item for item in branch.ranking if similarity.get(item[0], 1.0) >= minimum]
-            return Branch(kept, branch.note, branch.vector)
+            return replace(branch, ranking=kept)
 
         return keep(keyword), keep(vector), note
 
@@ -280,29 +347,45 @@ class SearchPipeline:
             return self._too_slow()
 
     async def _await_vectors(self, request: SearchRequest[HitT]) -> Branch:
-        if self._nearest is None or self._embedder is None:
+        nearest = self._nearest
+        if nearest is None:
             return self._no_vectors()
-
-        async def branch(embed: Callable[[str], Awaitable[Vectors]]) -> Branch:
-            try:
-                vector = await embed(request.query)
-            except EmbeddingError as error:
-                return _failed(_by_keywords(error))
-            return await self._in_worker(self._search_vectors, request, vector)
-
+        # The model is asked in a thread: an async client of one event loop fails in the next.
+        branch = self._in(self._vector_workers, self._vector_branch, request, nearest)
         try:
-            return await asyncio.wait_for(branch(self._embedder.aembed_query), self._timeout)
+            return await asyncio.wait_for(branch, self._timeout)
         except TimeoutError:
             return self._too_slow()
 
-    async def _in_worker(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, function, *arguments)
+    async def _in(
+        self, workers: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
+    ) -> T:
+        return await asyncio.wrap_future(self._submit(workers, function, *arguments))
+
+    def _submit(
+        self, workers: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
+    ) -> "Future[T]":
+        try:
+            return workers.submit(function, *arguments)
+        except RuntimeError:
+            self._store.check_usable()  # closed since the search began, which is said more clearly
+            raise
+
+
+def _recency(request: SearchRequest[Any], rows: Mapping[str, Any]) -> dict[str, float]:
+    """Return the factor of each record's age, where age counts."""
+    half_life = request.half_life_days
+    if half_life is None:
+        return {}
+    now, day = to_epoch_us(utc_now()), 86_400e6
+    kind = request.kind
+    return {
+        id_: recency_factor((now - row[kind.time_field]) / day, half_life)
+        for id_, row in rows.items()
+        if not kind.timeless(row)
+    }
 
 
 def _failed(note: str) -> Branch:
     logger.warning("%s", note)
     return Branch(note=note)
-
-
-def _by_keywords(error: EmbeddingError) -> str:
-    return f"answered by keywords alone: {error}"

@@ -13,6 +13,7 @@ from langchain_agentmem.search.fusion import FUSION_DEPTH
 from langchain_agentmem.storage.kinds import Condition, RecordKind
 
 MAX_LIMIT = 100
+MAX_CONTEXT = 5
 OVER_RETRIEVAL = 3
 OVER_RETRIEVAL_IN_SESSION = 4
 
@@ -30,6 +31,9 @@ class SearchRequest(Generic[HitT]):
         filters: Values by the names of `kind.filters`; those that are not used are absent.
         visibility: What the turn may see.
         min_similarity: Cosine below which a record is no answer; None: no such bound.
+        half_life_days: Age in days at which a score is halved; None: age does not count.
+        diversity: 0 to 1, how much results must differ; None: not at all.
+        context: How many messages before and after each result come with it.
     """
 
     kind: RecordKind[Any, HitT]
@@ -38,6 +42,9 @@ class SearchRequest(Generic[HitT]):
     filters: Mapping[str, Any] = field(default_factory=dict)
     visibility: Visibility = field(default_factory=Visibility)
     min_similarity: float | None = None
+    half_life_days: float | None = None
+    diversity: float | None = None
+    context: int = 0
 
     @cached_property
     def condition(self) -> Condition:
@@ -61,6 +68,9 @@ def make_request(
     bounds: Mapping[str, Any],
     visibility: Visibility,
     min_similarity: float | None,
+    half_life_days: float | None = None,
+    diversity: float | None = None,
+    context: int = 0,
 ) -> SearchRequest[HitT]:
     """Check the arguments of a search.
 
@@ -72,6 +82,9 @@ def make_request(
         bounds: `after` and `before`, as a user gives them.
         visibility: What the turn may see.
         min_similarity: -1 to 1, or None.
+        half_life_days: Above 0, or None.
+        diversity: 0 to 1, or None.
+        context: 0 to 5.
 
     Raises:
         TypeError: The query is no text.
@@ -94,12 +107,33 @@ def make_request(
             used[name] = clean_text(value)
     after, before = parse_time_range(bounds.get("after"), bounds.get("before"))
     used |= {name: at for name, at in (("after", after), ("before", before)) if at is not None}
-    if min_similarity is not None and not _is_cosine(min_similarity):
-        msg = f"min_similarity must be a number from -1 to 1, not {min_similarity!r}"
+    _check_number("min_similarity", min_similarity, -1, 1)
+    _check_number("half_life_days", half_life_days, 0, math.inf)
+    if half_life_days == 0:
+        msg = "half_life_days must be above 0"
         raise ValueError(msg)
-    return SearchRequest(kind, clean_text(query), limit, used, visibility, min_similarity)
+    _check_number("diversity", diversity, 0, 1)
+    if isinstance(context, bool) or not isinstance(context, int) or not 0 <= context <= MAX_CONTEXT:
+        msg = f"context must be a whole number from 0 to {MAX_CONTEXT}, not {context!r}"
+        raise ValueError(msg)
+    return SearchRequest(
+        kind,
+        clean_text(query),
+        limit,
+        used,
+        visibility,
+        min_similarity=min_similarity,
+        half_life_days=half_life_days,
+        diversity=diversity,
+        context=context,
+    )
 
 
-def _is_cosine(value: Any) -> bool:
+def _check_number(name: str, value: Any, least: float, most: float) -> None:
+    if value is None:
+        return
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and -1 <= value <= 1
+    if not (number and math.isfinite(value) and least <= value <= most):
+        within = f"from {least} to {most}" if math.isfinite(most) else f"above {least}"
+        msg = f"{name} must be a number {within}, not {value!r}"
+        raise ValueError(msg)

@@ -8,7 +8,7 @@ searched, and what each filter means in SQL (on the table under the alias `r`).
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar, cast
 
 from langchain_agentmem.records import Memory, Message, Record, from_epoch_us, to_epoch_us
@@ -39,9 +39,35 @@ class Condition:
     selective: bool = False
     """False where it lets all live records through."""
 
+    def and_also(self, other: "Condition | None") -> "Condition":
+        """Return the condition that both hold; without another, this one."""
+        if other is None:
+            return self
+        return Condition(
+            f"{self.sql} AND {other.sql}",
+            (*self.parameters, *other.parameters),
+            selective=True,
+        )
+
 
 LIVE = Condition("r.deleted_at IS NULL")
 """Everything but deleted records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How records of a kind are understood with those around them in time.
+
+    Attributes:
+        weights: What a neighbour counts beside the record itself: the next, the second next.
+        speaker_bonus: How much more a record weighs whose speaker the query names.
+        counts: SQL condition that a neighbour meets, its table under the alias `{0}`.
+    """
+
+    weights: tuple[float, ...]
+    similarity_weights: tuple[float, ...]
+    speaker_bonus: float
+    counts: str
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,9 @@ class RecordKind(Generic[RecordT, HitT]):
     """The text that is embedded."""
     make_hit: Callable[..., HitT]
     hit_fields: tuple[str, ...]
+    context: Context | None = None
+    timeless: Callable[[sqlite3.Row], bool] = lambda _: False
+    """Whether a record keeps its worth however old it is."""
 
     def where(
         self, filters: Mapping[str, Any], visibility: Visibility, *, whole: bool = False
@@ -185,11 +214,11 @@ def _spoken_text(message: Message) -> str:
     return f"{message.name}: {message.content}" if message.name else message.content
 
 
-_HIT_ONLY = ("score", "keyword_rank", "vector_rank", "similarity")
+_NOT_STORED = {field.name for field in fields(Hit)} | {"before", "after"}
 
 
 def _hit_fields(hit: type[Hit]) -> tuple[str, ...]:
-    return tuple(name for name in hit.__dataclass_fields__ if name not in _HIT_ONLY)
+    return tuple(name for name in hit.__dataclass_fields__ if name not in _NOT_STORED)
 
 
 MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
@@ -225,6 +254,7 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     embedded_text=lambda memory: memory.content,
     make_hit=MemoryHit,
     hit_fields=_hit_fields(MemoryHit),
+    timeless=lambda row: row["priority"] < 0,
 )
 
 MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
@@ -249,6 +279,12 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     embedded_text=_spoken_text,
     make_hit=MessageHit,
     hit_fields=_hit_fields(MessageHit),
+    context=Context(
+        weights=(0.6, 0.3),
+        similarity_weights=(0.3, 0.15),
+        speaker_bonus=0.5,
+        counts="{0}.role IN ('user', 'assistant')",
+    ),
 )
 
 KINDS: tuple[RecordKind[Any, Any], ...] = (MEMORIES, MESSAGES)
