@@ -129,7 +129,9 @@ def open_memory(folder: str, model: CachingEmbeddings | None) -> AgentMemory:
     """Open a memory that uses the model with its weight."""
     if model is None:
         return AgentMemory.open(folder, embedding="none")
-    embedder = Embedder(model, name=model.model, identity=model.model, weight=model.weight)
+    embedder = Embedder(
+        model, name=model.model, identity=model.model, weight=model.weight, fusion=model.fusion
+    )
     return AgentMemory.open(folder, embedding=embedder, timeout=SEARCH_TIMEOUT_SECONDS)
 
 
@@ -210,7 +212,9 @@ def circumstances(datasets: Sequence[Dataset], model: CachingEmbeddings | None) 
         "command": shlex.join(["python", *sys.argv]),
         "questions": sum(dataset.questions for dataset in datasets),
         "questions without a memory that answers": left_out,
-        "embedding": f"{model.model}, weight {model.weight:g}" if model else "none",
+        "embedding": f"{model.model}, fused by {model.fusion}, weight {model.weight:g}"
+        if model
+        else "none",
         "embedded in this run": model.computed if model else 0,
         "versions": {
             "langchain-agentmem": version("langchain-agentmem"),

@@ -17,6 +17,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_agentmem import EmbeddingSettings
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.provider import make_embedder
+from langchain_agentmem.errors import EmbeddingError
 
 Provider = Literal["local", "chroma", "none"]
 Vectors = npt.NDArray[np.float32]
@@ -50,6 +51,7 @@ class CachingEmbeddings(Embeddings):
         """
         self.model = embedder.name
         self.weight = embedder.weight
+        self.fusion = embedder.fusion
         self.computed = 0
         self._embedder = embedder
         self._file = file
@@ -78,7 +80,12 @@ class CachingEmbeddings(Embeddings):
         """
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if missing:
-            self._vectors |= zip(missing, self._embedder.embed_documents(missing), strict=True)
+            done = self._embedder.embed_documents(missing)
+            if len(done.vectors) < len(missing):
+                raise EmbeddingError(done.problem or next(iter(done.rejected.values())))
+            self._vectors |= {
+                missing[position]: vector for position, vector in done.vectors.items()
+            }
             self.computed += len(missing)
 
     def save(self) -> None:

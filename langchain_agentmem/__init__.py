@@ -9,6 +9,7 @@ from langchain_agentmem.errors import AgentMemoryError, EmbeddingError, StorageE
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Memory, Message
 from langchain_agentmem.results import (
+    Finding,
     MemoryHit,
     MemoryStatus,
     MessageHit,
@@ -26,6 +27,7 @@ __all__ = [
     "ConversationSearchTool",
     "EmbeddingError",
     "EmbeddingSettings",
+    "Finding",
     "Memory",
     "MemoryHit",
     "MemorySearchTool",

@@ -1,34 +1,30 @@
 """`AgentMemory`: the front door. It wires the parts together and holds no logic of theirs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.embeddings.provider import EmbeddingChoice
 from langchain_agentmem.records import Memory, MemoryChanges, Message
-from langchain_agentmem.results import MemoryHit, MemoryStatus, MessageHit, WriteReport
-from langchain_agentmem.scopes import Turn
+from langchain_agentmem.results import WriteReport
+from langchain_agentmem.scopes import Turn, Visibility
 from langchain_agentmem.search.pipeline import SearchPipeline
-from langchain_agentmem.search.request import SearchRequest, make_request
-from langchain_agentmem.storage import vector_index
+from langchain_agentmem.searching import Config, Searching
 from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
+from langchain_agentmem.storage.doctor import Doctor
 from langchain_agentmem.storage.keyword_index import KeywordIndex
-from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import Changed, RecordStore, Saved
-from langchain_agentmem.storage.vector_index import VectorIndex
-from langchain_agentmem.storage.vector_indexer import Progress
 from langchain_agentmem.storage.vector_queue import VectorQueue
-from langchain_agentmem.storage.vectors import VectorHalf
-from langchain_agentmem.twins import in_thread, runs_search, runs_search_async
+from langchain_agentmem.storage.vectors import ChromaSource, VectorHalf
+from langchain_agentmem.twins import in_thread
+from langchain_agentmem.upkeep import Upkeep
 
-CHROMA_FOLDER = "chroma"
 SEARCH_TIMEOUT_SECONDS = 5.0
 
-Config = Mapping[str, Any]
 
-
-class AgentMemory:
+class AgentMemory(Searching, Upkeep):
     """What an agent remembers: memories and messages, searched by meaning and by words.
 
     Make one with `open` or `in_memory`. One object serves any number of threads and tasks. Every
@@ -40,32 +36,34 @@ class AgentMemory:
         database: Database,
         *,
         embedding: EmbeddingChoice = None,
-        open_chroma: Callable[[], Any],
-        end_vectors: Callable[[VectorIndex], None] | None = None,
+        chroma: ChromaSource,
         timeout: float = SEARCH_TIMEOUT_SECONDS,
+        require_scope: bool = False,
     ) -> None:
         """Wire the parts together. Users call `open` or `in_memory`.
 
         Args:
             database: The open database.
             embedding: See `open`.
-            open_chroma: Opens the Chroma client; called only if there is an embedding.
-            end_vectors: Ends the vector index when the memory is closed; None: a client of
-                somebody else's is left as it is.
+            chroma: Where the vectors are; opened only if there is an embedding.
             timeout: See `open`.
+            require_scope: See `open`.
         """
+        self._require_scope = require_scope
         self._database = database
         self._keywords = KeywordIndex(database)
         queue = VectorQueue(database)
         self._store = RecordStore(database, self._keywords, queue)
+        if database.read_only is None:
+            self._store.file_strays()
         self._vectors = VectorHalf(
             database,
             self._store,
             queue,
             embedding=embedding,
-            open_chroma=open_chroma,
-            end=end_vectors,
+            chroma=chroma,
         )
+        self._doctor = Doctor(database, self._keywords, queue, self._vectors)
         self._pipeline = SearchPipeline(self._store, self._keywords, self._vectors, timeout=timeout)
 
     @classmethod
@@ -76,6 +74,7 @@ class AgentMemory:
         embedding: EmbeddingChoice = None,
         chroma_client: Any = None,
         timeout: float = SEARCH_TIMEOUT_SECONDS,
+        require_scope: bool = False,
     ) -> Self:
         """Open the memory in a folder, made if missing.
 
@@ -86,34 +85,42 @@ class AgentMemory:
                 settings. What is missing turns embedding off and is named in every answer.
             chroma_client: A Chroma client of your own, such as a `chromadb.HttpClient`.
             timeout: Seconds that each half of a search may take; the other answers alone then.
+            require_scope: Let a turn without any id see nothing, where it would see everything.
 
         Raises:
             StorageError: The folder or the database in it cannot be used.
             TypeError: `embedding` or `chroma_client` is of no usable type.
             ValueError: An argument is unusable; it is named.
         """
-        if chroma_client is not None:
-            vector_index.check_client(chroma_client)
         path = private_folder(folder)
+        chroma = (
+            ChromaSource.embedded(path)
+            if chroma_client is None
+            else ChromaSource.given(chroma_client, path)
+        )
         return cls(
             Database(path / FILE_NAME),
             embedding=embedding,
-            open_chroma=lambda: chroma_client or vector_index.embedded_client(path / CHROMA_FOLDER),
-            end_vectors=VectorIndex.close if chroma_client is None else None,
+            chroma=chroma,
             timeout=timeout,
+            require_scope=require_scope,
         )
 
     @classmethod
     def in_memory(
-        cls, *, embedding: EmbeddingChoice = None, timeout: float = SEARCH_TIMEOUT_SECONDS
+        cls,
+        *,
+        embedding: EmbeddingChoice = None,
+        timeout: float = SEARCH_TIMEOUT_SECONDS,
+        require_scope: bool = False,
     ) -> Self:
         """Open a memory that keeps nothing on disk. See `open`."""
         return cls(
             Database(None),
             embedding=embedding,
-            open_chroma=vector_index.in_memory_client,
-            end_vectors=VectorIndex.drop,  # the memory system lives on in this process
+            chroma=ChromaSource.in_memory(),
             timeout=timeout,
+            require_scope=require_scope,
         )
 
     def add_memory(
@@ -196,185 +203,75 @@ class AgentMemory:
         saved = self._store.save(MESSAGES, filed, replace=replace)
         return self._report(MESSAGES, saved, skipped)
 
-    @runs_search
-    def search_memories(
-        self,
-        query: str,
-        limit: int = 5,
-        *,
-        type: str | None = None,
-        scene: str | None = None,
-        session_key: str | None = None,
-        after: Any = None,
-        before: Any = None,
-        scope: str | None = None,
-        config: Config | None = None,
-        min_similarity: float | None = None,
-    ) -> SearchRequest[MemoryHit]:
-        """Search distilled memories.
+    def get(self, id: str, *, config: Config | None = None) -> Memory | Message | None:
+        """Return the record with this id, or None where there is none or it is deleted.
 
         Args:
-            query: Any text. A blank one finds nothing.
-            limit: How many results at the most, 1 to 100.
-            type: Only memories of this type.
-            scene: Only memories whose scene name contains this, in any case.
-            session_key: Only memories that come from this conversation.
-            after: Only memories created then or later (datetime, ISO 8601 or epoch).
-            before: Only memories created then or earlier; a date means its whole day.
-            scope: Only this scope's records of the turn, and its unscoped ones.
-            config: The `RunnableConfig` of the turn; its ids decide what is visible.
-            min_similarity: Cosine (-1 to 1) below which a memory is no answer.
-
-        Returns:
-            A `SearchResult` of `MemoryHit`.
-
-        Raises:
-            ValueError: An argument is unusable; it is named.
-            StorageError: The database cannot be read.
+            id: Which record.
+            config: The `RunnableConfig` of a turn: only what it can see is returned.
         """
-        return make_request(
-            MEMORIES,
-            query,
-            limit,
-            filters={"type": type, "scene": scene, "session_key": session_key},
-            bounds={"after": after, "before": before},
-            visibility=Turn.from_config(config).sees(scope),
-            min_similarity=min_similarity,
-        )
+        return cast("Memory | Message | None", self._store.get(id, self._may_touch(config)))
 
-    @runs_search
-    def search_conversations(
-        self,
-        query: str,
-        limit: int = 5,
-        *,
-        session_key: str | None = None,
-        after: Any = None,
-        before: Any = None,
-        role: str | None = None,
-        scope: str | None = None,
-        config: Config | None = None,
-        min_similarity: float | None = None,
-    ) -> SearchRequest[MessageHit]:
-        """Search past messages.
-
-        Args:
-            query: Any text. A blank one finds nothing.
-            limit: How many results at the most, 1 to 100.
-            session_key: Only messages of this conversation.
-            after: Only messages recorded then or later (datetime, ISO 8601 or epoch).
-            before: Only messages recorded then or earlier; a date means its whole day.
-            role: Only messages of this role; None: of user and assistant. System prompts and
-                tool output are found only when asked for here.
-            scope: Only this scope's records of the turn, and its unscoped ones.
-            config: The `RunnableConfig` of the turn; its ids decide what is visible.
-            min_similarity: Cosine (-1 to 1) below which a message is no answer.
-
-        Returns:
-            A `SearchResult` of `MessageHit`.
-
-        Raises:
-            ValueError: An argument is unusable; it is named.
-            StorageError: The database cannot be read.
-        """
-        return make_request(
-            MESSAGES,
-            query,
-            limit,
-            filters={"session_key": session_key, "role": role},
-            bounds={"after": after, "before": before},
-            visibility=Turn.from_config(config).sees(scope),
-            min_similarity=min_similarity,
-        )
-
-    asearch_memories = runs_search_async(search_memories)
-    asearch_conversations = runs_search_async(search_conversations)
-
-    def get(self, id: str) -> Memory | Message | None:
-        """Return the record with this id, or None where there is none or it is deleted."""
-        return cast("Memory | Message | None", self._store.get(id))
-
-    def update_memory(self, id: str, **changes: Unpack[MemoryChanges]) -> Memory:
+    def update_memory(
+        self, id: str, *, config: Config | None = None, **changes: Unpack[MemoryChanges]
+    ) -> Memory:
         """Change fields of a memory; a changed content is indexed and embedded anew.
 
         Args:
             id: Which memory.
+            config: The `RunnableConfig` of a turn: only what it can see is changed.
             **changes: New values by field name.
 
         Raises:
             ValueError: There is no live memory with this id, a field is unknown or its value
                 unusable; it is named.
         """
-        updated: Memory | None = self._store.update(MEMORIES, id, changes)
+        updated: Memory | None = self._store.update(MEMORIES, id, changes, self._may_touch(config))
         if updated is None:
             msg = f"id: there is no memory {id!r}"
             raise ValueError(msg)
         self._vectors.level(MEMORIES, [id])
         return updated
 
-    def delete(self, ids: str | Iterable[str]) -> int:
+    def merge_memories(
+        self, ids: Iterable[str], content: str | None = None, *, config: Config | None = None
+    ) -> Memory:
+        """Make one memory of several that say the same.
+
+        The first survives, with the tags of all and the greatest strength; the others are
+        deleted, and can be restored.
+
+        Args:
+            ids: At least two live memories of one owner.
+            content: The survivor's new text; None: it keeps its own.
+            config: The `RunnableConfig` of a turn: only what it can see is merged.
+
+        Raises:
+            ValueError: The memories cannot be merged; nothing was changed.
+        """
+        survivor, changed = self._store.merge(_listed(ids), content, self._may_touch(config))
+        self._level(changed)
+        return survivor
+
+    def delete(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Take records out of every search at once; `restore` brings them back.
+
+        Args:
+            ids: Which records, of either kind.
+            config: The `RunnableConfig` of a turn: only what it can see is deleted.
 
         Returns:
             How many were deleted; ids that are unknown or deleted already do not count.
         """
-        return self._edit(self._store.delete, ids)
+        return self._level(self._store.delete(_listed(ids), self._may_touch(config)))
 
-    def restore(self, ids: str | Iterable[str]) -> int:
-        """Bring deleted records back. Returns how many."""
-        return self._edit(self._store.restore, ids)
+    def restore(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
+        """Bring deleted records back. Returns how many. See `delete`."""
+        return self._level(self._store.restore(_listed(ids), self._may_touch(config)))
 
-    def purge(self, ids: str | Iterable[str]) -> int:
+    def purge(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Remove records from disk for good, deleted before or not. Returns how many."""
-        return self._edit(self._store.purge, ids)
-
-    def sync(self, progress: Progress | None = None) -> WriteReport:
-        """Bring the vector index level with the database.
-
-        Args:
-            progress: Called with the number of records done and of those that remain.
-        """
-        done = self._vectors.sync(progress)
-        return WriteReport(
-            indexed=done.written, pending=self._vectors.pending(), problem=done.problem
-        )
-
-    def status(self) -> MemoryStatus:
-        """Count what there is, and tell what is degraded."""
-        embedder = self._vectors.embedder
-        problems = (self._keywords.problem, self._vectors.problem, self._vectors.backlog())
-        return MemoryStatus(
-            location=self._database.location,
-            memories=self._store.count(MEMORIES, LIVE),
-            messages=self._store.count(MESSAGES, LIVE),
-            pending=self._vectors.pending(),
-            strategy=self._pipeline.strategy,
-            embedding=embedder.name if embedder else None,
-            keyword_index=self._keywords.kind,
-            problems=[problem for problem in problems if problem],
-        )
-
-    def close(self) -> None:
-        """Release the database, the workers and Chroma. Closing twice is fine."""
-        self._pipeline.close()
-        self._vectors.close()
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        """Return this memory."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close this memory."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return this memory."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close this memory."""
-        await self.aclose()
+        return self._level(self._store.purge(_listed(ids), self._may_touch(config)))
 
     aadd_memory = in_thread(add_memory)
     aadd_memories = in_thread(add_memories)
@@ -384,9 +281,7 @@ class AgentMemory:
     adelete = in_thread(delete)
     arestore = in_thread(restore)
     apurge = in_thread(purge)
-    async_sync = in_thread(sync)
-    astatus = in_thread(status)
-    aclose = in_thread(close)
+    amerge_memories = in_thread(merge_memories)
 
     def _report(self, kind: RecordKind, saved: Saved, skipped: int = 0) -> WriteReport:
         done = self._vectors.level(kind, saved.changed)
@@ -401,8 +296,16 @@ class AgentMemory:
             records=saved.records,
         )
 
-    def _edit(self, change: Callable[[list[str]], Changed], ids: str | Iterable[str]) -> int:
-        changed = change([ids] if isinstance(ids, str) else list(ids))
+    def _may_touch(self, config: Config | None) -> Visibility:
+        """Return what may be edited: by code that names no turn, everything."""
+        return Visibility() if config is None else self._sees(config)
+
+    def _level(self, changed: Changed) -> int:
+        """Bring the vectors of changed records level; returns how many records there are."""
         for kind in KINDS:
             self._vectors.level(kind, changed[kind.name])
         return sum(map(len, changed.values()))
+
+
+def _listed(ids: str | Iterable[str]) -> list[str]:
+    return [ids] if isinstance(ids, str) else list(ids)

@@ -3,8 +3,10 @@
 import typer
 
 from langchain_agentmem.cli.demo import demo
+from langchain_agentmem.cli.doctor import doctor
 from langchain_agentmem.cli.import_records import import_records
 from langchain_agentmem.cli.search import search
+from langchain_agentmem.cli.sync import sync
 
 app = typer.Typer(
     name="agentmem",
@@ -16,3 +18,5 @@ app = typer.Typer(
 app.command()(demo)
 app.command("import")(import_records)
 app.command()(search)
+app.command()(sync)
+app.command()(doctor)

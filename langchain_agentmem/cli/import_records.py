@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.cli.sync import progress_bar
 from langchain_agentmem.errors import AgentMemoryError
 from langchain_agentmem.integrations.jsonlines import Line, count_lines, files_of, read_records
 from langchain_agentmem.memory import AgentMemory
@@ -52,7 +51,7 @@ def import_records(
     counts: Counter[str] = Counter()
     problems: list[str] = []
     with open_memory(memory, embedding) as opened:
-        with _progress() as progress:
+        with progress_bar() as progress:
             task = progress.add_task("importing", total=total)
             for path, file in sources:
                 own = f"{path.resolve().name}/" if several_folders and path.is_dir() else ""
@@ -105,17 +104,6 @@ def _save(
             )
             problems.append(str(Line(line.path, line.number, None, problem)))
     return problems
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
 
 
 def _report(memory: Path, counts: Counter[str], problems: list[str], degraded: list[str]) -> None:

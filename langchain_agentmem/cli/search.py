@@ -5,10 +5,14 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.errors import AgentMemoryError
-from langchain_agentmem.results import SearchResult
+from langchain_agentmem.results import EXPLAIN_HEADS, SearchResult, explain_row
+from langchain_agentmem.storage.text import index_text, query_terms, readable_terms
 from langchain_agentmem.tools.formatting import format_memories, format_messages
 
 
@@ -35,6 +39,12 @@ def search(
     ] = None,
     after: Annotated[str | None, typer.Option(help="Only from this time on, ISO 8601.")] = None,
     before: Annotated[str | None, typer.Option(help="Only up to this time, ISO 8601.")] = None,
+    context: Annotated[
+        int, typer.Option(min=0, max=5, help="Conversations: messages shown around each result.")
+    ] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show how each result came to its place.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
     memory: Folder = DEFAULT_FOLDER,
     embedding: Embedding = None,
@@ -52,8 +62,24 @@ def search(
                 result = opened.search_memories(query, limit, **filters)
                 text = format_memories(result)
             else:
-                result = opened.search_conversations(query, limit, **filters)
+                result = opened.search_conversations(query, limit, context=context, **filters)
                 text = format_messages(result)
         except (AgentMemoryError, ValueError) as error:
             fail(str(error))
     typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if as_json else text)
+    if explain and not as_json:
+        _explain(result)
+
+
+def _explain(result: SearchResult[Any]) -> None:
+    table = Table(*EXPLAIN_HEADS, "matched terms", title=f"strategy: {result.strategy}")
+    asked = {term.text: term.prefix for term in query_terms(result.query)}
+    for number, hit in enumerate(result.results, start=1):
+        words = set(index_text(f"{getattr(hit, 'name', None) or ''} {hit.content}").split())
+        matched = (
+            term
+            for term, prefix in asked.items()
+            if term in words or (prefix and any(word.startswith(term) for word in words))
+        )
+        table.add_row(*map(escape, explain_row(number, hit)), escape(readable_terms(matched)))
+    Console().print(table)

@@ -5,14 +5,15 @@ from typing import Any, ClassVar
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
+from langchain_agentmem.search.request import MAX_CONTEXT
 from langchain_agentmem.tools.formatting import format_messages
+from langchain_agentmem.tools.memory_tool import Answer, OptionalText, RequiredText
 from langchain_agentmem.tools.search_tool import (
+    AFTER_DESCRIPTION,
+    BEFORE_DESCRIPTION,
     DEFAULT_LIMIT,
     LIMIT_DESCRIPTION,
-    Answer,
     Limit,
-    OptionalText,
-    Query,
     SearchTool,
 )
 
@@ -32,7 +33,7 @@ words once."""
 class ConversationSearchInput(BaseModel):
     """What a model fills in."""
 
-    query: Query = Field(description="What to look for, in a few words.")
+    query: RequiredText = Field(description="What to look for, in a few words.")
     limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
     session_key: OptionalText = Field(
         default=None,
@@ -41,13 +42,11 @@ class ConversationSearchInput(BaseModel):
             "Leave out to search all."
         ),
     )
-    after: OptionalText = Field(
+    after: OptionalText = Field(default=None, description=AFTER_DESCRIPTION)
+    before: OptionalText = Field(default=None, description=BEFORE_DESCRIPTION)
+    role: OptionalText = Field(
         default=None,
-        description="Only messages from this time on, ISO 8601 (2026-05-08T13:00:00Z or a date).",
-    )
-    before: OptionalText = Field(
-        default=None,
-        description="Only messages up to this time, ISO 8601; a date includes its whole day.",
+        description="Only messages of this role: user or assistant. Leave out to search both.",
     )
 
 
@@ -59,52 +58,44 @@ class ConversationSearchTool(SearchTool):
     name: str = "conversation_search"
     description: str = DESCRIPTION
     args_schema: type[BaseModel] = ConversationSearchInput
+    context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
+    """How many messages before and after each result are shown with it."""
 
     def _run(
         self,
         query: str,
         limit: int = DEFAULT_LIMIT,
+        *,
         session_key: str | None = None,
         after: str | None = None,
         before: str | None = None,
-        *,
+        role: str | None = None,
         config: RunnableConfig,
     ) -> Answer:
         return self._answer(
             self.memory.search_conversations,
             query,
             limit,
-            **self._options(session_key, after, before, config),
+            **self._options(config, session_key=session_key, after=after, before=before, role=role),
         )
 
     async def _arun(
         self,
         query: str,
         limit: int = DEFAULT_LIMIT,
+        *,
         session_key: str | None = None,
         after: str | None = None,
         before: str | None = None,
-        *,
+        role: str | None = None,
         config: RunnableConfig,
     ) -> Answer:
         return await self._aanswer(
             self.memory.asearch_conversations,
             query,
             limit,
-            **self._options(session_key, after, before, config),
+            **self._options(config, session_key=session_key, after=after, before=before, role=role),
         )
 
-    def _options(
-        self,
-        session_key: str | None,
-        after: str | None,
-        before: str | None,
-        config: RunnableConfig,
-    ) -> dict[str, Any]:
-        return {
-            "session_key": session_key,
-            "after": after,
-            "before": before,
-            "config": config,
-            "min_similarity": self.min_similarity,
-        }
+    def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
+        return {**super()._options(config, **filters), "context": self.context}

@@ -7,14 +7,18 @@ every output back into its entries.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from langchain_agentmem.quoting import quote
 from langchain_agentmem.records import format_time
-from langchain_agentmem.results import MemoryHit, MessageHit, SearchResult
+from langchain_agentmem.results import ContextMessage, MemoryHit, MessageHit, SearchResult
 
 MAX_CONTENT_CHARS = 2000
 """Longer contents are cut in the string; the artifact has them whole."""
+
+MAX_CONTEXT_CHARS = 300
+"""Longer messages beside a result are cut in the string."""
 
 NO_MEMORIES = "No matching memories found."
 NO_MESSAGES = "No matching conversation messages found."
@@ -27,18 +31,21 @@ _STRUCTURE = re.compile(
     rf"|(?:[-*_][{_BLANK}]*){{3,}}$)",
     re.IGNORECASE,
 )
+_QUOTED = re.compile(r"^(\s*\\*)(?=>)")
 _CLOSING_TAG = re.compile(r"<(\s*\\*)/")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
-def format_memories(result: SearchResult[MemoryHit]) -> str:
-    """Return what an agent reads of a memory search."""
-    return _format(result, ("memory", "memories"), NO_MEMORIES, _memory_entry)
+def format_memories(result: SearchResult[MemoryHit], *, show_ids: bool = False) -> str:
+    """Return what an agent reads of a memory search, with ids where it may edit."""
+    entry = partial(_memory_entry, show_id=show_ids)
+    return _format(result, ("memory", "memories"), NO_MEMORIES, entry)
 
 
-def format_messages(result: SearchResult[MessageHit]) -> str:
-    """Return what an agent reads of a conversation search."""
-    return _format(result, ("message", "messages"), NO_MESSAGES, _message_entry)
+def format_messages(result: SearchResult[MessageHit], *, show_ids: bool = False) -> str:
+    """Return what an agent reads of a conversation search, with ids where wanted."""
+    entry = partial(_message_entry, show_id=show_ids)
+    return _format(result, ("message", "messages"), NO_MESSAGES, entry)
 
 
 def _format(
@@ -60,19 +67,40 @@ def _format(
     return "\n\n".join(blocks)
 
 
-def _memory_entry(hit: MemoryHit) -> str:
+def _memory_entry(hit: MemoryHit, *, show_id: bool) -> str:
     level = "(global instruction)" if hit.priority < 0 else f"(priority: {hit.priority})"
     scene = f" [scene: {quote(hit.scene_name)}]" if hit.scene_name else ""
-    header = f"- **[{quote(hit.type)}]** {level}{scene} (score: {hit.score:.3f})"
+    shown = f" [id: {quote(hit.id)}]" if show_id else ""
+    header = f"- **[{quote(hit.type)}]** {level}{scene} (score: {hit.score:.3f}){shown}"
     return "\n".join([header, *(f"  {line}" for line in _content_lines(hit.content))])
 
 
-def _message_entry(hit: MessageHit) -> str:
+def _message_entry(hit: MessageHit, *, show_id: bool) -> str:
     moment = format_time(hit.recorded_at.replace(microsecond=0))
+    shown = f" [id: {quote(hit.id)}]" if show_id else ""
     header = (
-        f"**[{hit.role}]** Session: {quote(hit.session_key)} [{moment}] (score: {hit.score:.3f})"
+        f"**[{hit.role}]** Session: {quote(hit.session_key)} [{moment}] "
+        f"(score: {hit.score:.3f}){shown}"
     )
-    return "\n".join(["---", header, "", *_content_lines(hit.content)])
+    lines = ["---", header, ""]
+    if hit.before:
+        lines += [*(_context_line(each, "before") for each in hit.before), ""]
+    content = _content_lines(hit.content)
+    if hit.before or hit.after:
+        # Beside context, a quotation in the text must not be taken for more of it.
+        content = [_QUOTED.sub(r"\1\\", line) for line in content]
+    lines += content
+    if hit.after:
+        lines += ["", *(_context_line(each, "after") for each in hit.after)]
+    return "\n".join(lines)
+
+
+def _context_line(message: ContextMessage, where: str) -> str:
+    speaker = f"{message.role} {quote(message.name)}" if message.name else message.role
+    text = _one_line(message.content)
+    if len(text) > MAX_CONTEXT_CHARS:
+        text = f"{text[:MAX_CONTEXT_CHARS]} [... cut]"
+    return f"> ({where}) {speaker}: {text}"
 
 
 def _content_lines(content: str) -> list[str]:

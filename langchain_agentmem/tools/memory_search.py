@@ -1,18 +1,18 @@
 """The tool `memory_search`: distilled memories."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
 from langchain_agentmem.tools.formatting import format_memories
+from langchain_agentmem.tools.memory_tool import Answer, OptionalText, RequiredText
 from langchain_agentmem.tools.search_tool import (
+    AFTER_DESCRIPTION,
+    BEFORE_DESCRIPTION,
     DEFAULT_LIMIT,
     LIMIT_DESCRIPTION,
-    Answer,
     Limit,
-    OptionalText,
-    Query,
     SearchTool,
 )
 
@@ -32,7 +32,7 @@ once, or conversation_search for the exact wording of what was said."""
 class MemorySearchInput(BaseModel):
     """What a model fills in."""
 
-    query: Query = Field(description="What to look for, in a few words.")
+    query: RequiredText = Field(description="What to look for, in a few words.")
     limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
     type: OptionalText = Field(
         default=None,
@@ -45,6 +45,8 @@ class MemorySearchInput(BaseModel):
         default=None,
         description="Only memories whose scene name contains this text. Leave out to search all.",
     )
+    after: OptionalText = Field(default=None, description=AFTER_DESCRIPTION)
+    before: OptionalText = Field(default=None, description=BEFORE_DESCRIPTION)
 
 
 class MemorySearchTool(SearchTool):
@@ -60,34 +62,34 @@ class MemorySearchTool(SearchTool):
         self,
         query: str,
         limit: int = DEFAULT_LIMIT,
+        *,
         type: str | None = None,
         scene: str | None = None,
-        *,
+        after: str | None = None,
+        before: str | None = None,
         config: RunnableConfig,
     ) -> Answer:
         return self._answer(
-            self.memory.search_memories, query, limit, **self._options(type, scene, config)
+            self.memory.search_memories,
+            query,
+            limit,
+            **self._options(config, type=type, scene=scene, after=after, before=before),
         )
 
     async def _arun(
         self,
         query: str,
         limit: int = DEFAULT_LIMIT,
+        *,
         type: str | None = None,
         scene: str | None = None,
-        *,
+        after: str | None = None,
+        before: str | None = None,
         config: RunnableConfig,
     ) -> Answer:
         return await self._aanswer(
-            self.memory.asearch_memories, query, limit, **self._options(type, scene, config)
+            self.memory.asearch_memories,
+            query,
+            limit,
+            **self._options(config, type=type, scene=scene, after=after, before=before),
         )
-
-    def _options(
-        self, type: str | None, scene: str | None, config: RunnableConfig
-    ) -> dict[str, Any]:
-        return {
-            "type": type,
-            "scene": scene,
-            "config": config,
-            "min_similarity": self.min_similarity,
-        }

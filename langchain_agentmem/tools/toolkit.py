@@ -1,24 +1,56 @@
 """`AgentMemoryToolkit`: the tools of one memory."""
 
+from typing import Any
+
 from langchain_core.tools import BaseTool, BaseToolkit
 from pydantic import ConfigDict, Field
 
 from langchain_agentmem.memory import AgentMemory
+from langchain_agentmem.search.request import MAX_CONTEXT
 from langchain_agentmem.tools.conversation_search import ConversationSearchTool
+from langchain_agentmem.tools.memory_add import MemoryAddTool
+from langchain_agentmem.tools.memory_delete import MemoryDeleteTool
+from langchain_agentmem.tools.memory_merge import MemoryMergeTool
 from langchain_agentmem.tools.memory_search import MemorySearchTool
+from langchain_agentmem.tools.memory_update import MemoryUpdateTool
 
 
 class AgentMemoryToolkit(BaseToolkit):
-    """The search tools of one `AgentMemory`, for `create_agent`, `ToolNode` or `bind_tools`."""
+    """The tools of one `AgentMemory`, for `create_agent`, `ToolNode` or `bind_tools`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     memory: AgentMemory = Field(exclude=True, repr=False)
-    """The memory that the tools search."""
+    """The memory that the tools work on."""
+    editing: bool = False
+    """Whether the agent may also add, update, delete and merge memories."""
     min_similarity: float | None = Field(default=None, ge=-1, le=1)
     """Cosine below which a record is no answer; None: no such bound."""
+    half_life_days: float | None = Field(default=None, gt=0)
+    """Age in days at which a score counts half; None: age does not count."""
+    diversity: float | None = Field(default=None, ge=0, le=1)
+    """How much results must differ from those above them; None: not at all."""
+    context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
+    """How many messages before and after each found message are shown with it."""
 
     def get_tools(self) -> list[BaseTool]:
-        """Return `memory_search` and `conversation_search`."""
-        options = {"memory": self.memory, "min_similarity": self.min_similarity}
-        return [MemorySearchTool(**options), ConversationSearchTool(**options)]
+        """Return `memory_search` and `conversation_search`, and with `editing` four more."""
+        memory = self.memory
+        options: dict[str, Any] = {
+            "memory": memory,
+            "min_similarity": self.min_similarity,
+            "half_life_days": self.half_life_days,
+            "diversity": self.diversity,
+        }
+        tools: list[BaseTool] = [
+            MemorySearchTool(**options, show_ids=self.editing),
+            ConversationSearchTool(**options, context=self.context),
+        ]
+        if self.editing:
+            tools += [
+                MemoryAddTool(memory=memory),
+                MemoryUpdateTool(memory=memory),
+                MemoryDeleteTool(memory=memory),
+                MemoryMergeTool(memory=memory),
+            ]
+        return tools
