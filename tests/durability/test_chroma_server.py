@@ -1,0 +1,128 @@
+"""With a Chroma server every process searches by vector, and the server may die and come back."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import processes
+import pytest
+from processes import ChromaServer, RemoteMemory
+from workers import missing, text_of
+
+from langchain_agentmem import AgentMemory, Memory
+
+
+@pytest.fixture
+def chroma(tmp_path: Path) -> Iterator[ChromaServer]:
+    with ChromaServer(tmp_path / "server") as running:
+        yield running
+
+
+def open_memory(folder: Path, chroma: ChromaServer, timeout: float = 5.0) -> AgentMemory:
+    client = chromadb.HttpClient(host="127.0.0.1", port=chroma.port)
+    return AgentMemory.open(folder, embedding="local", chroma_client=client, timeout=timeout)
+
+
+def add(memory: AgentMemory, *numbers: int) -> int:
+    return memory.add_memories([Memory(id=f"m{n}", content=text_of(n)) for n in numbers]).pending
+
+
+def write_together(folder: Path, chroma: ChromaServer, count: int) -> None:
+    start = time.time() + 3
+    options: dict[str, Any] = {
+        "folder": str(folder),
+        "port": chroma.port,
+        "count": count,
+        "start": start,
+    }
+    writers = [processes.start("write", first=n * count, **options) for n in range(4)]
+    assert sum(len(processes.lines(writer)) for writer in writers) == 4 * count
+    numbers = list(range(4 * count))
+    with (
+        RemoteMemory(folder, port=chroma.port) as one,
+        RemoteMemory(folder, port=chroma.port) as two,
+    ):
+        assert one("sync")["pending"] == 0
+        for reader in (one, two):
+            reader.send("missing", numbers=numbers, by="vector")
+        assert [reader.answer() for reader in (one, two)] == [[], []]
+    state = processes.evidence(folder, port=chroma.port)
+    assert len(state["memories"]) == 4 * count
+    assert state["memories_nearest"] == state["memories_vectors"] == state["memories"]
+
+
+def test_what_four_processes_write_each_finds_by_vector(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    write_together(tmp_path / "m", chroma, 40)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_four_processes_write_each_finds_by_vector_300(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    write_together(tmp_path / "m", chroma, 300)
+
+
+def test_a_killed_server_costs_nothing_but_vectors_until_it_is_back(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    with open_memory(tmp_path / "m", chroma) as memory:
+        assert add(memory, 1, 2) == 0
+        memory.search_memories(text_of(1))
+        chroma.kill()
+        found = memory.search_memories(text_of(2))
+        assert found.results[0].id == "m2"
+        assert found.strategy == "fts"
+        assert "vector search failed" in found.notes[0]
+        assert add(memory, 3) == 1
+        assert memory.delete("m1") == 1
+        assert memory.status().pending == 2
+        assert "vectors could not be written" in " ".join(memory.status().problems)
+        chroma.start()
+        assert memory.sync().pending == 0
+        assert missing(memory, [2, 3], by="vector") == []
+        assert [finding for finding in memory.check() if not finding.ok] == []
+
+
+def test_a_server_that_came_back_empty_is_filled_again(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    with open_memory(tmp_path / "m", chroma) as memory:
+        add(memory, 1, 2)
+    chroma.kill()
+    chroma.folder = tmp_path / "another"
+    chroma.start()
+    with open_memory(tmp_path / "m", chroma) as memory:
+        assert memory.status().pending == 2
+        memory.sync()
+        assert missing(memory, [1, 2], by="vector") == []
+
+
+async def test_a_frozen_server_holds_up_no_search(tmp_path: Path, chroma: ChromaServer) -> None:
+    with open_memory(tmp_path / "m", chroma, timeout=0.5) as memory:
+        add(memory, 1, 2)
+        with chroma.frozen():
+            for _ in range(2):
+                started = time.monotonic()
+                found = await asyncio.gather(
+                    *(memory.asearch_memories(text_of(1)) for _ in range(20)),
+                    *(asyncio.to_thread(memory.search_memories, text_of(2)) for _ in range(20)),
+                )
+                assert time.monotonic() - started < 10
+                assert [each.results[0].id for each in found] == ["m1"] * 20 + ["m2"] * 20
+        assert add(memory, 3) == 0
+
+
+async def test_an_asynchronous_client_is_refused(tmp_path: Path, chroma: ChromaServer) -> None:
+    client = await chromadb.AsyncHttpClient(host="127.0.0.1", port=chroma.port)
+    with pytest.raises(TypeError, match="asynchronous Chroma clients are not supported"):
+        AgentMemory.open(tmp_path / "m", embedding="local", chroma_client=client)
+    coroutine = chromadb.AsyncHttpClient(host="127.0.0.1", port=chroma.port)
+    with pytest.raises(TypeError, match="asynchronous Chroma clients are not supported"):
+        AgentMemory.open(tmp_path / "m", embedding="local", chroma_client=coroutine)
+    coroutine.close()
