@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from servers.openai_embeddings import EmbeddingServer
@@ -27,6 +28,14 @@ def keyword_memory(tmp_path: Path) -> Iterator[AgentMemory]:
     """A memory on disk that searches by keyword alone."""
     with AgentMemory.open(tmp_path / "keyword-memory", embedding="none") as opened:
         yield opened
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts to reach an embedding model, seconds; they take no time."""
+    taken: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=taken.append))
+    return taken
 
 
 @pytest.fixture

@@ -154,11 +154,10 @@ def test_02_terms_are_alternatives_and_more_of_them_rank_higher(
     ("query", "both"),
     [
         ("广西 OR 桂林", {"去过广西", "喜欢桂林"}),
-        ("广西 AND 桂林", {"去过广西", "喜欢桂林"}),
+        ("广西 AND 桂林", {"去过广西", "喜欢桂林"}),  # it finds nothing, and is plain text then
         ("apple OR pear", {"an apple", "a pear"}),
         ("apple or pear", {"an apple", "a pear"}),
         ("apple AND pear", {"an apple", "a pear"}),
-        ("apple NOT pear", {"an apple", "a pear"}),
         ("apple NEAR pear", {"an apple", "a pear"}),
         ("apple | pear", {"an apple", "a pear"}),
         ("+apple -pear", {"an apple", "a pear"}),
@@ -166,7 +165,9 @@ def test_02_terms_are_alternatives_and_more_of_them_rank_higher(
         ("(apple) (pear)", {"an apple", "a pear"}),
     ],
 )
-def test_03_operators_are_no_operators(keyword_side: Side, query: str, both: set[str]) -> None:
+def test_03_what_operators_do_not_find_is_found_as_plain_text(
+    keyword_side: Side, query: str, both: set[str]
+) -> None:
     keyword_side.keep(*both, *NOISE)
 
     assert set(keyword_side.find(query)) == both

@@ -19,6 +19,7 @@ LAYERS = (
     ("storage",),
     ("search",),
     ("twins",),
+    ("searching", "upkeep"),
     ("memory",),
     ("tools", "integrations"),
     ("cli",),

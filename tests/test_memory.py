@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -421,19 +422,54 @@ class TestVectorsThatWait:
         self, served: AgentMemory, server: EmbeddingServer
     ) -> None:
         with closing(served):
-            server.fault = Fault(status=500, times=1)
-            served.add_memory("The kitten naps")
+            server.fault = Fault(status=500, times=3)
+            first = served.add_memories([Memory(content="The kitten naps")])
+            assert (first.indexed, first.pending) == (0, 1)
 
             report = served.add_memories([Memory(content="The dog barks")])
 
             assert (report.indexed, report.pending, report.problem) == (2, 0, None)
             assert served.status().problems == []
 
+    @pytest.mark.parametrize("status", [429, 500, 503])
+    def test_a_service_that_fails_for_a_moment_is_waited_for(
+        self, served: AgentMemory, server: EmbeddingServer, status: int, pauses: list[float]
+    ) -> None:
+        with closing(served):
+            server.fault = Fault(status=status, times=2)
+
+            report = served.add_memories([Memory(content="The kitten naps")])
+
+            assert (report.indexed, report.pending, report.problem) == (1, 0, None)
+            assert len(pauses) == 2
+
+    def test_a_text_that_the_service_refuses_is_named_and_takes_no_other_with_it(
+        self, served: AgentMemory, server: EmbeddingServer
+    ) -> None:
+        with closing(served):
+            server.fault = Fault(poison="poison")
+            texts = ("The kitten naps", "A poisoned text", "The dog barks")
+
+            report = served.add_memories([Memory(id=text, content=text) for text in texts])
+
+            assert (report.saved, report.indexed, report.pending) == (3, 2, 1)
+            assert "such as A poisoned text: " in (report.problem or "")
+            assert contents(served, "text")[0] == "A poisoned text"
+            assert served.search_memories("text").notes == [
+                (
+                    f"1 record waits to be found by meaning ({report.problem}); "
+                    "memory.sync() writes the vectors"
+                )
+            ]
+            server.fault = None
+            assert served.sync().pending == 0
+            assert served.search_memories("text").notes == []
+
     def test_sync_brings_them_and_tells_of_its_progress(
         self, served: AgentMemory, server: EmbeddingServer
     ) -> None:
         with closing(served):
-            server.fault = Fault(status=500, times=1)
+            server.fault = Fault(status=401, times=1)
             served.add_memories([Memory(content=f"text {i}") for i in range(5)])
             told: list[tuple[int, int]] = []
 
@@ -509,6 +545,9 @@ OPERATIONS: list[Callable[[AgentMemory], Any]] = [
     lambda memory: memory.restore("x"),
     lambda memory: memory.purge("x"),
     lambda memory: memory.status(),
+    lambda memory: memory.sync(),
+    lambda memory: memory.rebuild_vectors(),
+    lambda memory: memory.check(repair=True),
     lambda memory: asyncio.run(memory.aget("x")),
 ]
 
@@ -575,6 +614,23 @@ class TestClosing:
         assert strange == []
         assert not any(thread.is_alive() for thread in threads)
 
+    @pytest.mark.parametrize("searches", [1, 40])  # 40 are more than there are workers
+    async def test_closing_during_async_searches_cancels_none(self, searches: int) -> None:
+        class Slow(DeterministicFakeEmbedding):
+            def embed_query(self, text: str) -> list[float]:
+                time.sleep(0.3)
+                return super().embed_query(text)
+
+        memory = AgentMemory.in_memory(embedding=Slow(size=3))
+        tasks = [asyncio.create_task(memory.asearch_memories(f"text {i}")) for i in range(searches)]
+        await asyncio.sleep(0.1)
+        memory.close()
+
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+
+        assert [type(end) for end in ends] == [StorageError] * searches
+        assert {str(end) for end in ends} == {"the memory at :memory: is closed"}
+
 
 class TestAsyncTwins:
     """Every method that does I/O has a twin that awaits."""
@@ -590,7 +646,10 @@ class TestAsyncTwins:
         "delete": "adelete",
         "restore": "arestore",
         "purge": "apurge",
+        "merge_memories": "amerge_memories",
         "sync": "async_sync",
+        "rebuild_vectors": "arebuild_vectors",
+        "check": "acheck",
         "status": "astatus",
         "close": "aclose",
     }
@@ -598,10 +657,8 @@ class TestAsyncTwins:
     def test_no_method_lacks_its_twin(self) -> None:
         methods = {
             name
-            for name, value in vars(AgentMemory).items()
-            if inspect.isfunction(value)
-            and not name.startswith("_")
-            and not inspect.iscoroutinefunction(value)
+            for name, value in inspect.getmembers(AgentMemory, inspect.isfunction)
+            if not name.startswith("_") and not inspect.iscoroutinefunction(value)
         }
 
         assert methods == set(self.TWINS)
@@ -635,6 +692,8 @@ class TestAsyncTwins:
             assert await memory.arestore([added.id]) == 1
             assert await memory.apurge([added.id]) == 1
             assert (await memory.async_sync()).pending == 0
+            assert all(finding.ok for finding in await memory.acheck(repair=True))
+            assert (await memory.arebuild_vectors()).pending == 0
             status = await memory.astatus()
             assert (status.memories, status.messages) == (1, 1)
         with pytest.raises(ValueError, match="limit"):

@@ -16,6 +16,7 @@ PUBLIC_NAMES = [
     "ConversationSearchTool",
     "EmbeddingError",
     "EmbeddingSettings",
+    "Finding",
     "Memory",
     "MemoryHit",
     "MemorySearchTool",

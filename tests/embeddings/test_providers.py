@@ -1,6 +1,7 @@
 """The four providers, and a model of the user's own."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,9 +54,12 @@ class TestOpenAICompatible:
     def test_texts_are_sent_as_strings_with_the_key_and_the_model(
         self, server: EmbeddingServer, service_settings: EmbeddingSettings
     ) -> None:
-        vectors = made(service_settings).embed_documents(["The cat sleeps", "Interest rates"])
+        done = made(service_settings).embed_documents(["The cat sleeps", "Interest rates"])
 
-        assert vectors.shape == (2, 256)
+        assert {position: row.shape for position, row in done.vectors.items()} == {
+            0: (256,),
+            1: (256,),
+        }
         (request,) = server.requests
         assert request.path == "/v1/embeddings"
         assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -71,12 +75,20 @@ class TestOpenAICompatible:
         assert vector.shape == (256,)
         assert server.requests[0].body["input"] in ("The cat sleeps", ["The cat sleeps"])
 
-    async def test_an_async_query_has_the_same_vector(
+    async def test_an_async_search_has_the_same_vector(
         self, server: EmbeddingServer, service_settings: EmbeddingSettings
     ) -> None:
-        vector = await made(service_settings).aembed_query("The cat sleeps")
+        with AgentMemory.in_memory(embedding=service_settings) as memory:
+            memory.add_memory("The kitten naps on the couch")
+            (found,) = (await memory.asearch_memories("The cat sleeps")).results
+        with AgentMemory.in_memory(embedding=service_settings) as memory:
+            memory.add_memory("The kitten naps on the couch")
+            (expected,) = memory.search_memories("The cat sleeps").results
 
-        assert np.allclose(vector, made(service_settings).embed_query("The cat sleeps"))
+        assert found.similarity == pytest.approx(expected.similarity, abs=1e-6)
+        asked = [request.body["input"] for request in server.requests]
+        assert len(asked) == 4
+        assert asked[:2] == asked[2:]
 
     @pytest.mark.parametrize("limit", [1, 3, 10])
     def test_a_service_is_asked_for_no_more_texts_than_it_takes(
@@ -86,7 +98,8 @@ class TestOpenAICompatible:
         settings = service_settings.model_copy(update={"batch_size": limit})
         texts = [f"text {i}" for i in range(25)]
 
-        assert made(settings).embed_documents(texts).shape == (25, 256)
+        done = made(settings).embed_documents(texts)
+        assert (sorted(done.vectors), done.rejected, done.problem) == ([*range(25)], {}, None)
         sent = [request.body["input"] for request in server.requests]
         assert [text for batch in sent for text in batch] == texts
         assert max(map(len, sent)) == limit
@@ -146,17 +159,43 @@ class TestOpenAICompatible:
 
         assert made("openai_compatible").name == "text-embedding-3-small"
 
+    def test_of_a_service_with_a_limit_unknown_to_us_the_limit_is_found(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        server.fault = Fault(max_inputs=10)
+        texts = [f"text {i}" for i in range(125)]
+
+        done = made(service_settings).embed_documents(texts)
+
+        assert (sorted(done.vectors), done.rejected, done.problem) == ([*range(125)], {}, None)
+        sizes = [len(request.body["input"]) for request in server.requests]
+        assert sizes[:4] == [125, 63, 32, 16]
+        assert max(sizes[4:]) <= 10
+
+    def test_a_text_that_the_service_refuses_takes_no_other_with_it(
+        self, server: EmbeddingServer, service_settings: EmbeddingSettings
+    ) -> None:
+        server.fault = Fault(poison="poison")
+
+        done = made(service_settings).embed_documents(["a", "a poisoned text", "b"])
+
+        assert (set(done.vectors), set(done.rejected), done.problem) == ({0, 2}, {1}, None)
+        assert "HTTP status 400" in done.rejected[1]
+        assert "poison" not in done.rejected[1]
+
     @pytest.mark.parametrize(
         ("fault", "reason"),
         [
-            (Fault(status=500), "500"),
-            (Fault(status=401), "401"),
-            (Fault(status=429, retry_after=60), "429"),
+            (Fault(status=500), "HTTP status 500"),
+            (Fault(status=503), "HTTP status 503"),
+            (Fault(status=401), "HTTP status 401"),
+            (Fault(status=429, retry_after=60), "HTTP status 429"),
             (Fault(drop=1), "shape|no vectors|failed"),
             (Fault(garbage=True), "failed"),
             (Fault(non_finite="nan"), "NaN or infinite|failed"),
         ],
     )
+    @pytest.mark.usefixtures("pauses")
     def test_a_failing_service_is_described_without_the_key(
         self,
         server: EmbeddingServer,
@@ -166,17 +205,27 @@ class TestOpenAICompatible:
         reason: str,
     ) -> None:
         server.fault = fault
+        attempts = 3 if fault.status in (429, 500, 503) else 1
         embedder = made(service_settings)
 
-        for call in (lambda: embedder.embed_documents(["a"]), lambda: embedder.embed_query("a")):
-            with pytest.raises(EmbeddingError, match=reason) as caught:
-                call()
-            assert "the embedding model wordllama failed" in str(caught.value)
-            assert "embedding.base_url" in str(caught.value)
-            assert "\n" not in str(caught.value)
-            assert KEY not in str(caught.value)
+        done = embedder.embed_documents(["Minka"])
+        told = [done.problem or done.rejected[0]]
+        # A document is tried again where that may help, a query never, by nobody.
+        assert len(server.requests) == attempts
+        with pytest.raises(EmbeddingError, match=reason) as caught:
+            embedder.embed_query("Minka")
+        assert len(server.requests) == attempts + 1
+
+        for text in (*told, str(caught.value)):
+            assert re.search(reason, text)
+            assert "the embedding model wordllama failed" in text
+            assert "embedding.base_url" in text
+            assert "\n" not in text
+            assert KEY not in text
+            assert "I was told to fail" not in text  # which is the service's
+        assert done.vectors == {}
         assert KEY not in caplog.text
-        assert len(server.requests) == 2  # nothing is tried again behind the user's back
+        assert "Minka" not in caplog.text
 
     def test_a_service_that_is_not_there_is_an_error(
         self, server: EmbeddingServer, service_settings: EmbeddingSettings
@@ -260,9 +309,9 @@ class TestLocal:
     """WordLlama, from the weights inside its wheel."""
 
     def test_similar_texts_have_similar_vectors(self) -> None:
-        cat, kitten, rates = made("local").embed_documents(
-            ["The cat sleeps on the sofa", "A kitten naps on the couch", "Interest rates rose"]
-        )
+        texts = ["The cat sleeps on the sofa", "A kitten naps on the couch", "Interest rates rose"]
+        vectors = made("local").embed_documents(texts).vectors
+        cat, kitten, rates = (vectors[position] for position in range(3))
 
         assert cat.shape == (256,)
         assert np.linalg.norm(cat) == pytest.approx(1.0, abs=1e-5)
@@ -271,7 +320,8 @@ class TestLocal:
     def test_a_query_has_the_vector_of_the_same_document(self) -> None:
         embedder = made("local")
 
-        assert np.allclose(embedder.embed_query("a cat"), embedder.embed_documents(["a cat"])[0])
+        document = embedder.embed_documents(["a cat"]).vectors[0]
+        assert np.allclose(embedder.embed_query("a cat"), document)
 
     @pytest.mark.parametrize(
         "text", ["", " ", "\x00", "\ufffd", "\U0001f600", "部署", "กรุง", "x" * 100_000, "?!"]

@@ -18,7 +18,7 @@ def test_the_defaults_work_without_any_setting() -> None:
 
     assert settings.provider == "local"
     assert (settings.base_url, settings.api_key, settings.model) == (None, None, None)
-    assert settings.weight == 1.0
+    assert (settings.fusion, settings.weight) == (None, None)  # as suits the provider
 
 
 def test_without_the_extra_no_provider_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,30 @@
 
 import itertools
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_agentmem.search.fusion import FUSION_DEPTH, RRF_K, Fused, fuse
+from langchain_agentmem.search.fusion import (
+    FUSION_DEPTH,
+    RRF_K,
+    Fused,
+    fuse_ranks,
+    fuse_scores,
+)
 
 RANKING = st.lists(st.integers(0, 40).map(str), unique=True, max_size=30)
+
+
+def fuse(keyword_ids: Sequence[str], vector_ids: Sequence[str], **options: Any) -> list[Fused]:
+    """Fuse by rank: whatever the scores are, they do not count."""
+    keyword, vector = ([(id_, 0.5) for id_ in ids] for ids in (keyword_ids, vector_ids))
+    places = fuse_ranks(keyword, vector, **options)
+    return [replace(place, keyword_part=None, vector_part=None) for place in places]
 
 
 def test_a_score_is_the_sum_of_both_terms() -> None:
@@ -93,3 +109,54 @@ def test_one_order_for_ever() -> None:
     random.Random(1).shuffle(keyword)  # noqa: S311  (a test, not a secret)
 
     assert all(fuse(keyword, vector) == fuse(keyword, vector) for _ in range(50))
+
+
+def test_the_parts_of_a_score_are_told() -> None:
+    place = fuse_ranks([("a", 0.9)], [("b", 0.8), ("a", 0.7)], vector_weight=0.5)[0]
+
+    assert place == Fused("a", 1 / 61 + 0.5 / 62, 1, 2, 1 / 61, 0.5 / 62)
+
+
+class TestFusionByScores:
+    """Each list's scores count as shares of its best, the vector list's at its weight."""
+
+    def test_bm25_and_cosine_are_brought_to_one_scale(self) -> None:
+        # BM25 of 3 and 1 is told as 3/4 and 1/2; cosines start at that of the last candidate.
+        keyword = [("a", 0.75), ("b", 0.5)]
+        vector = [("b", 0.9), ("c", 0.5), ("d", 0.1)]
+
+        places = {place.id: place for place in fuse_scores(keyword, vector, vector_weight=0.5)}
+
+        assert places["a"].score == pytest.approx(1.0 / 1.5)
+        assert places["b"].score == pytest.approx((1 / 3 + 0.5) / 1.5)
+        assert places["c"].score == pytest.approx(0.25 / 1.5)
+        assert places["d"].score == 0
+        assert places["b"].keyword_part == pytest.approx(1 / 3 / 1.5)
+        assert places["b"].vector_part == pytest.approx(0.5 / 1.5)
+
+    def test_a_clear_winner_of_one_list_stays_first(self) -> None:
+        keyword = [("winner", 0.95), ("a", 0.5), ("b", 0.5)]
+        vector = [("a", 0.9), ("b", 0.89), ("winner", 0.1)]
+
+        assert fuse_scores(keyword, vector, vector_weight=0.3)[0].id == "winner"
+        assert fuse_ranks(keyword, vector)[0].id == "a"
+
+    @given(RANKING, RANKING, st.floats(0.05, 1))
+    def test_every_id_comes_once_within_0_and_1_and_in_falling_order(
+        self, keyword: list[str], vector: list[str], weight: float
+    ) -> None:
+        scored = [
+            [(id_, 0.9 / (place + 1)) for place, id_ in enumerate(ids)] for ids in (keyword, vector)
+        ]
+
+        places = fuse_scores(scored[0], scored[1], vector_weight=weight)
+
+        assert sorted(place.id for place in places) == sorted({*keyword, *vector})
+        scores = [place.score for place in places]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 + 1e-9 for score in scores)
+
+    def test_one_list_alone_and_none_at_all(self) -> None:
+        assert [place.id for place in fuse_scores([("a", 0.5)], [])] == ["a"]
+        assert [place.id for place in fuse_scores([], [("a", 0.5)])] == ["a"]
+        assert fuse_scores([], []) == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.embeddings import Embeddings
 from servers.openai_embeddings import EmbeddingServer, Fault
-from sqlite_without_fts5 import remove_fts5
+from sqlite_without_fts5 import remove_full_text
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings, Memory, SearchResult
 from langchain_agentmem.scopes import Visibility
@@ -74,6 +74,16 @@ def served(service_settings: EmbeddingSettings) -> Iterator[AgentMemory]:
         yield memory
 
 
+def comes_true(condition: Callable[[], bool]) -> bool:
+    """Whether a condition becomes true while one looks on."""
+    give_up = time.monotonic() + NOT_HANGING
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 class TestStrategies:
     """Which index answered."""
 
@@ -106,23 +116,25 @@ class TestStrategies:
         self, service_settings: EmbeddingSettings, server: EmbeddingServer, search: Search
     ) -> None:
         with closing(AgentMemory.in_memory(embedding=service_settings)) as memory:
-            server.fault = Fault(status=500, times=1)
+            search(memory, "cat")  # its vector is known from here on
+            server.fault = Fault(status=401)
             memory.add_memory("Our cat is called Minka")
             result = search(memory, "cat")
 
         assert (result.strategy, result.total) == ("fts", 1)
         assert result.notes[0].startswith("1 record waits to be found by meaning")
+        assert len(result.notes) == 1
 
     def test_embedding_when_there_is_no_keyword_index(
         self, monkeypatch: pytest.MonkeyPatch, search: Search
     ) -> None:
-        remove_fts5(monkeypatch)
+        remove_full_text(monkeypatch)
         with closing(AgentMemory.in_memory(embedding="local")) as memory:
             memory.add_memory("Our cat is called Minka")
             result = search(memory, "cat")
 
             assert (result.strategy, result.total) == ("embedding", 1)
-            assert any("no FTS5" in note for note in result.notes)
+            assert any("no FTS" in note for note in result.notes)
             assert memory.status().strategy == "embedding"
             assert memory.status().keyword_index is None
 
@@ -130,7 +142,7 @@ class TestStrategies:
     def test_none_when_there_is_nothing_to_search_with(
         self, monkeypatch: pytest.MonkeyPatch, search: Search, query: str
     ) -> None:
-        remove_fts5(monkeypatch)
+        remove_full_text(monkeypatch)
         with closing(AgentMemory.in_memory(embedding="none")) as memory:
             memory.add_memory("Our cat is called Minka")
             result = search(memory, query)
@@ -168,8 +180,8 @@ class TestRanking:
         self, cats: AgentMemory, search: Search
     ) -> None:
         for hit in search(cats, "cat", 6).results:
-            expected = sum(1 / (60 + r) for r in (hit.keyword_rank, hit.vector_rank) if r)
-            assert hit.score == pytest.approx(expected)
+            assert hit.score == pytest.approx(hit.keyword_part + hit.vector_part)
+            assert (hit.keyword_part > 0) == (hit.keyword_rank is not None)
             assert hit.vector_rank is not None
             assert -1 <= hit.similarity <= 1
             assert (hit.keyword_rank is not None) == ("cat" in hit.content)
@@ -184,7 +196,7 @@ class TestRanking:
 
     @pytest.mark.parametrize("weight", [1.0, 0.25])
     def test_a_weak_model_weighs_less(self, search: Search, weight: float) -> None:
-        settings = EmbeddingSettings(provider="local", weight=weight)
+        settings = EmbeddingSettings(provider="local", fusion="rrf", weight=weight)
         with closing(AgentMemory.in_memory(embedding=settings)) as memory:
             memory.add_memories([Memory(content=text) for text in CATS])
             for hit in search(memory, "cat", 6).results:
@@ -448,7 +460,8 @@ class TestFailures:
     def test_vectors_that_wait_are_mentioned(
         self, served: AgentMemory, server: EmbeddingServer, search: Search
     ) -> None:
-        server.fault = Fault(status=500, times=1)
+        search(served, "dog")  # its vector is known from here on
+        server.fault = Fault(status=401)
         report = served.add_memories([Memory(content="The dog barks"), Memory(content="A bird")])
         assert (report.saved, report.pending) == (2, 2)
 
@@ -459,8 +472,40 @@ class TestFailures:
             note.startswith("2 records wait to be found by meaning") for note in result.notes
         )
         assert any("memory.sync()" in note for note in result.notes)
+        assert any("HTTP status 401" in note for note in result.notes)
+        server.fault = None
         assert served.sync().pending == 0
         assert search(served, "dog").notes == []
+
+    def test_vectors_that_wait_are_written_in_the_background_of_searches(
+        self, served: AgentMemory, server: EmbeddingServer, search: Search
+    ) -> None:
+        server.fault = Fault(status=401)
+        served.add_memory("The dog barks")
+        server.fault = None
+
+        search(served, "a dog that barks")
+
+        assert comes_true(lambda: served.status().pending == 0)
+        assert search(served, "a dog that barks").results[0].content == "The dog barks"
+        assert search(served, "a dog that barks").notes == []
+
+    def test_a_write_does_not_wait_for_a_service_that_hung_a_moment_ago(
+        self, service_settings: EmbeddingSettings, server: EmbeddingServer, search: Search
+    ) -> None:
+        impatient = service_settings.model_copy(update={"timeout": 0.2})
+        with closing(AgentMemory.in_memory(embedding=impatient)) as memory:
+            server.fault = Fault(delay=60)
+            first = memory.add_memories([Memory(content="The dog barks")])
+            asked = len(server.requests)
+            second = memory.add_memories([Memory(content="A bird sings")])
+            result = search(memory, "bird")
+
+            assert "did not answer in time" in (first.problem or "")
+            assert (second.saved, second.pending, second.problem) == (1, 2, first.problem)
+            assert len(server.requests) == asked  # searches do not wait for it either
+            assert [hit.content for hit in result.results] == ["A bird sings"]
+            assert "did not answer in time" in result.notes[0]
 
 
 class TestAdvice:
@@ -589,7 +634,8 @@ class TestAsync:
 @pytest.mark.parametrize("query", ["cat", "sleeping feline pets", "zeppelin", ""])
 async def test_conversations_are_searched_the_same_way(cats: AgentMemory, query: str) -> None:
     async with AgentMemory.in_memory(embedding="local") as memory:
-        memory.add_messages("s", [("user", text) for text in CATS])
+        for number, text in enumerate(CATS):  # without neighbours, a message is but a text
+            memory.add_messages(f"s{number}", [("user", text)])
         found = memory.search_conversations(query, 3)
 
         assert await memory.asearch_conversations(query, 3) == found

@@ -37,7 +37,7 @@ class Parts:
         """Save records whose vectors turn away from the query one by one."""
         self.store.save(kind, records)
         angles = np.linspace(0, np.pi, len(records), dtype=np.float32)
-        vectors = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+        vectors = list(np.stack([np.sin(angles), np.cos(angles)], axis=1))
         self.index.upsert(kind, [record.id for record in records], vectors)
 
     def search(
@@ -50,7 +50,7 @@ class Parts:
         request: SearchRequest[Hit] = SearchRequest(
             kind, "query", limit, filters, visibility or Visibility()
         )
-        return [id_ for id_, _ in self.nearest.search(request, QUERY)]
+        return [id_ for id_, _ in self.nearest.search(request, QUERY).ranking]
 
 
 @pytest.fixture

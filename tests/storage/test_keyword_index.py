@@ -6,18 +6,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlite_without_fts5 import remove_fts5
+from sqlite_without_fts5 import remove_full_text
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import keyword_index
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import (
-    MAX_QUERY_TERMS,
-    KeywordIndex,
-    match_expression,
-)
+from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, Condition
+from langchain_agentmem.storage.query import MAX_QUERY_TERMS, parse
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.text import ANALYSIS_VERSION
 from langchain_agentmem.storage.vector_queue import VectorQueue
@@ -35,7 +32,7 @@ class Keywords:
         self.store.save(MEMORIES, [Memory(id=text[:512], content=text) for text in texts])
 
     def search(self, query: str, limit: int = 10, condition: Condition = LIVE) -> list[str]:
-        return [id_ for id_, _ in self.index.search(MEMORIES, query, condition, limit)]
+        return [id_ for id_, _ in self.index.search(MEMORIES, query, condition, limit).ranking]
 
     def check(self) -> None:
         with self.database.write() as connection:
@@ -73,7 +70,7 @@ def test_a_rare_term_weighs_more_than_a_frequent_one(keywords: Keywords) -> None
 def test_scores_fall_and_lie_between_0_and_1(keywords: Keywords) -> None:
     keywords.save("red apple", "red pear", "a long text about something red and much else", "plum")
 
-    scores = [score for _, score in keywords.index.search(MEMORIES, "red apple", LIVE, 10)]
+    scores = [score for _, score in keywords.index.search(MEMORIES, "red apple", LIVE, 10).ranking]
 
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
@@ -94,7 +91,7 @@ def test_both_kinds_have_an_index_of_their_own(keywords: Keywords) -> None:
     keywords.store.save(MESSAGES, [Message(id="m", session_key="s", role="user", content="red")])
 
     assert keywords.search("red") == ["red memory"]
-    assert [id_ for id_, _ in keywords.index.search(MESSAGES, "red", LIVE, 10)] == ["m"]
+    assert [id_ for id_, _ in keywords.index.search(MESSAGES, "red", LIVE, 10).ranking] == ["m"]
 
 
 @pytest.mark.parametrize("field", ["content", "scene_name", "tags"])
@@ -112,7 +109,7 @@ def test_a_message_is_found_by_its_text_and_its_speaker(keywords: Keywords) -> N
     keywords.store.save(MESSAGES, [message])
 
     for query in ("anna", "hello"):
-        assert [id_ for id_, _ in keywords.index.search(MESSAGES, query, LIVE, 10)] == ["m"]
+        assert [id_ for id_, _ in keywords.index.search(MESSAGES, query, LIVE, 10).ranking] == ["m"]
 
 
 def test_a_changed_text_is_found_by_its_new_words_alone(keywords: Keywords) -> None:
@@ -186,14 +183,14 @@ def test_no_query_is_fts5_syntax(keywords: Keywords, query: str) -> None:
 
 
 def test_a_query_has_a_bounded_number_of_terms() -> None:
-    expression = match_expression(" ".join(f"word{i}" for i in range(1000)))
+    expression = parse(" ".join(f"word{i}" for i in range(1000))).natural
 
     assert expression.count(" OR ") == MAX_QUERY_TERMS - 1
 
 
 @pytest.mark.parametrize("query", ["", " ", "?!", "\x00"])
 def test_a_query_without_terms_has_no_expression(query: str) -> None:
-    assert match_expression(query) == ""
+    assert parse(query).natural == ""
 
 
 def test_tied_records_keep_one_order_for_every_limit(keywords: Keywords) -> None:
@@ -243,14 +240,14 @@ def test_damage_is_found_by_the_integrity_check(keywords: Keywords) -> None:
 
 
 def test_without_fts5_there_is_no_index_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    remove_fts5(monkeypatch)
+    remove_full_text(monkeypatch)
 
     with closing(Keywords()) as keywords:
         keywords.save("red")
         keywords.store.delete(["red"])
         keywords.store.purge(["red"])
         assert keywords.index.kind is None
-        assert "no FTS5" in (keywords.index.problem or "")
+        assert "no FTS" in (keywords.index.problem or "")
         assert keywords.search("red") == []
 
 

@@ -36,13 +36,13 @@ class Parts:
         return self.store.save(kind, records, replace=replace)
 
     def found(self, query: str, kind: RecordKind = MEMORIES) -> list[str]:
-        return [id_ for id_, _ in self.keywords.search(kind, query, LIVE, 100)]
+        return [id_ for id_, _ in self.keywords.search(kind, query, LIVE, 100).ranking]
 
     def queued(self) -> list[str]:
-        return [entry.id for entry in self.queue.take(1000)]
+        return [entry.id for entry in self.queue.take_after(1000, 0)]
 
     def work_off_queue(self) -> None:
-        self.queue.done(self.queue.take(1000))
+        self.queue.done(self.queue.take_after(1000, 0))
 
     def count(self, kind: RecordKind = MEMORIES) -> int:
         return self.store.count(kind, LIVE)

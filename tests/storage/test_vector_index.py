@@ -14,6 +14,7 @@ from chromadb.config import Settings
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.storage.vector_index import (
     VectorIndex,
+    Vectors,
     check_client,
     embedded_client,
     in_memory_client,
@@ -49,8 +50,8 @@ def index(open_index: Open) -> VectorIndex:
     return open_index()
 
 
-def vectors(*rows: list[float]) -> np.ndarray:
-    return np.array(rows, dtype=np.float32)
+def vectors(*rows: list[float]) -> list[Vectors]:
+    return [np.array(row, dtype=np.float32) for row in rows]
 
 
 NORTH, EAST, SOUTH, NORTH_EAST = [0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [1.0, 1.0]
@@ -166,7 +167,7 @@ def test_dropping_leaves_nothing(open_index: Open) -> None:
 def test_more_vectors_than_chroma_takes_at_once(index: VectorIndex) -> None:
     ids = [f"m{i}" for i in range(6000)]
     angles = np.linspace(0, np.pi, len(ids), dtype=np.float32)
-    index.upsert(MEMORIES, ids, np.stack([np.sin(angles), np.cos(angles)], axis=1))
+    index.upsert(MEMORIES, ids, list(np.stack([np.sin(angles), np.cos(angles)], axis=1)))
 
     assert index.count(MEMORIES) == 6000
     assert len(index.similarities(MEMORIES, QUERY, ids)) == 6000

@@ -1,11 +1,15 @@
 """The vector index is brought level with the database, through every failure."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
+from filelock import Timeout
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
 from langchain_agentmem import Memory, Message
@@ -17,8 +21,14 @@ from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
-from langchain_agentmem.storage.vector_indexer import VectorIndexer
+from langchain_agentmem.storage.vector_indexer import Indexed, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
+
+
+def httpx_error(status: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("POST", "http://127.0.0.1/v1/embeddings")
+    response = httpx.Response(status, request=request)
+    return httpx.HTTPStatusError("no", request=request, response=response)
 
 
 class Service(Embeddings):
@@ -28,14 +38,14 @@ class Service(Embeddings):
         self._vectors = DeterministicFakeEmbedding(size=size)
         self.calls: list[list[str]] = []
         self.fails: Callable[[list[str]], bool] = lambda _: False
+        self.error: Exception = ConnectionError("service unavailable")
         self.before: Callable[[], None] = lambda: None
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         self.calls.append(texts)
         self.before()
         if self.fails(texts):
-            msg = "service unavailable"
-            raise ConnectionError(msg)
+            raise self.error
         return self._vectors.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
@@ -50,10 +60,19 @@ class Parts:
         self.service = Service(size)
         self.queue = VectorQueue(database)
         self.store = RecordStore(database, KeywordIndex(database), self.queue)
-        embedder = Embedder(self.service, name="model", identity=f"model {size}")
+        self.busy = False
+        self.embedder = Embedder(self.service, name="model", identity=f"model {size}")
         namespace = database.meta("memory_id") or ""
-        self.index = VectorIndex(in_memory_client(), namespace, embedder.fingerprint)
-        self.indexer = VectorIndexer(database, self.store, self.queue, embedder, self.index)
+        self.index = VectorIndex(in_memory_client(), namespace, self.embedder.fingerprint)
+        self.indexer = VectorIndexer(
+            database, self.store, self.queue, self.embedder, self.index, turn=self.turn
+        )
+
+    def turn(self) -> AbstractContextManager[object]:
+        if self.busy:
+            msg = "queue.lock"
+            raise Timeout(msg)
+        return nullcontext()
 
     def save(self, *ids: str) -> None:
         records: list[Record] = [Memory(id=id_, content=f"text of {id_}") for id_ in ids]
@@ -170,7 +189,7 @@ def test_a_record_that_was_never_indexed_can_be_removed(parts: Parts) -> None:
     assert parts.service.calls == []
 
 
-def test_a_failure_keeps_the_work_and_says_why(parts: Parts) -> None:
+def test_a_failure_keeps_the_work_and_says_why(parts: Parts, pauses: list[float]) -> None:
     parts.save("a")
     parts.service.fails = lambda _: True
 
@@ -182,7 +201,7 @@ def test_a_failure_keeps_the_work_and_says_why(parts: Parts) -> None:
     assert parts.queue.pending() == 1
 
 
-def test_the_next_write_does_the_work_that_was_left(parts: Parts) -> None:
+def test_the_next_write_does_the_work_that_was_left(parts: Parts, pauses: list[float]) -> None:
     parts.save("a")
     parts.service.fails = lambda _: True
     parts.indexer.index(MEMORIES, ["a"])
@@ -210,15 +229,133 @@ def test_a_write_does_a_bounded_part_of_what_was_left(
     assert parts.queue.pending() == 15
 
 
-def test_a_text_that_cannot_be_embedded_does_not_keep_others_from_it(parts: Parts) -> None:
+UNUSABLE = ValueError("the text is unusable")
+"""What a model raises over a text that it does not take."""
+
+
+def is_poisoned(texts: list[str]) -> bool:
+    return any("poison" in text for text in texts)
+
+
+@pytest.mark.parametrize("error", [UNUSABLE, KeyError("the text is unusable"), httpx_error(400)])
+def test_a_text_that_cannot_be_embedded_does_not_keep_others_from_it(
+    parts: Parts, error: Exception
+) -> None:
     parts.save("a", "poison", "b")
-    parts.service.fails = lambda texts: any("poison" in text for text in texts)
+    parts.service.fails, parts.service.error = is_poisoned, error
 
     done = parts.indexer.sync()
 
     assert parts.stored("a", "poison", "b") == {"a", "b"}
     assert parts.queue.pending() == 1
-    assert "service unavailable" in (done.problem or "")
+    assert re.search("1 memory could not be embedded, such as poison: ", done.problem or "")
+    assert re.search("ValueError|KeyError|HTTP status 400", done.problem or "")
+    assert done.problem == parts.indexer.last_problem
+    parts.service.fails = lambda _: False
+    assert parts.indexer.sync().problem is None
+    assert parts.stored("poison") == {"poison"}
+
+
+def test_texts_that_cannot_be_embedded_wait_behind_all_others(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_indexer, "BACKLOG_PER_WRITE", 4)
+    poison = [f"poison {i}" for i in range(6)]
+    parts.service.fails, parts.service.error = is_poisoned, UNUSABLE
+    parts.save(*poison, *(f"m{i}" for i in range(6)))
+
+    for i in range(8):
+        parts.save(f"new {i}")
+        assert parts.indexer.index(MEMORIES, [f"new {i}"]).written >= 1
+
+    assert parts.queue.pending() == 6
+    assert parts.stored(*(f"m{i}" for i in range(6))) == {f"m{i}" for i in range(6)}
+
+
+@pytest.mark.parametrize("error", [UNUSABLE, ConnectionError("no"), httpx_error(401)])
+def test_a_model_that_fails_on_everything_ends_the_work_and_loses_none(
+    parts: Parts, pauses: list[float], error: Exception
+) -> None:
+    ids = [f"m{i}" for i in range(300)]
+    parts.save(*ids)
+    parts.service.fails, parts.service.error = lambda _: True, error
+
+    done = parts.indexer.sync()
+
+    assert done.written == 0
+    assert done.problem is not None
+    assert parts.queue.pending() == 300
+    assert len(parts.service.calls) < 15
+    parts.service.fails = lambda _: False
+    assert parts.indexer.sync() == Indexed(300)
+    assert parts.stored(*ids) == set(ids)
+
+
+def test_a_model_that_hangs_does_not_hold_up_writes(parts: Parts) -> None:
+    parts.save("a", "b")
+    parts.service.fails, parts.service.error = lambda _: True, TimeoutError()
+    first = parts.indexer.index(MEMORIES, ["a"])
+
+    second = parts.indexer.index(MEMORIES, ["b"])
+
+    assert len(parts.service.calls) == 1
+    assert "did not answer in time" in (first.problem or "")
+    assert second == first
+    parts.service.fails = lambda _: False
+    assert parts.indexer.sync() == Indexed(2)  # which was asked for, and so is tried
+
+
+def test_a_search_works_on_a_few_in_the_background(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_indexer, "BACKLOG_PER_SEARCH", 3)
+    parts.save(*(f"m{i}" for i in range(5)))
+
+    parts.indexer.index_a_little()
+    assert parts.queue.pending() == 2
+    parts.indexer.index_a_little()
+
+    assert parts.queue.pending() == 0
+
+
+def test_a_search_leaves_a_failing_model_and_a_busy_indexer_alone(parts: Parts) -> None:
+    parts.save("a")
+    with parts.indexer._lock:
+        parts.indexer.index_a_little()
+    parts.embedder.give_up_query(1)
+    parts.indexer.index_a_little()
+
+    assert parts.service.calls == []
+    assert parts.queue.pending() == 1
+
+
+def test_while_another_process_writes_vectors_the_work_is_kept(parts: Parts) -> None:
+    parts.save("a")
+    parts.busy = True
+
+    done = parts.indexer.index(MEMORIES, ["a"])
+
+    assert done == Indexed(0, "another process is writing vectors at present")
+    assert (parts.queue.pending(), parts.service.calls) == (1, [])
+    parts.busy = False
+    assert parts.indexer.sync() == Indexed(1)
+
+
+def test_a_failing_vector_index_keeps_the_work_and_says_why(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        msg = "disk I/O error of Chroma"
+        raise RuntimeError(msg)
+
+    parts.save("a")
+    with monkeypatch.context() as broken:
+        broken.setattr(VectorIndex, "upsert", fail)
+        done = parts.indexer.sync()
+
+    assert done == Indexed(0, "vectors could not be written: disk I/O error of Chroma")
+    assert parts.queue.pending() == 1
+    assert parts.indexer.sync() == Indexed(1)
 
 
 def test_a_record_that_changes_while_it_is_embedded_is_worked_on_again(parts: Parts) -> None:
@@ -252,7 +389,7 @@ def test_records_from_before_there_was_an_embedding_are_queued(database: Databas
     store = RecordStore(database, KeywordIndex(database), queue)
     store.save(MEMORIES, [Memory(id="a", content="text of a"), Memory(id="b", content="b")])
     store.delete(["b"])
-    queue.done(queue.take(10))
+    queue.done(queue.take_after(10, 0))
 
     parts = Parts(database)
     parts.indexer.sync()
@@ -314,6 +451,36 @@ def test_vectors_that_were_lost_are_rebuilt_from_the_database(database: Database
     second.indexer.sync()
 
     assert second.stored("a", "b") == {"a", "b"}
+    second.index.drop()
+
+
+@pytest.mark.parametrize("lost", ["some", "all"])
+def test_vectors_that_were_lost_behind_our_back_are_queued_when_it_is_opened(
+    database: Database, lost: str
+) -> None:
+    first = Parts(database)
+    first.save("a", "b", "c")
+    first.indexer.sync()
+    first.index.delete(MEMORIES, ["a", "b"] if lost == "some" else ["a", "b", "c"])
+
+    second = Parts(database)
+
+    assert second.queue.pending() == (2 if lost == "some" else 3)
+    second.indexer.sync()
+    assert second.stored("a", "b", "c") == {"a", "b", "c"}
+    second.index.drop()
+
+
+def test_vectors_without_a_record_are_removed_when_it_is_opened(database: Database) -> None:
+    first = Parts(database)
+    first.save("a")
+    first.indexer.sync()
+    first.index.upsert(MEMORIES, ["ghost"], [np.ones(3, dtype=np.float32)])
+
+    second = Parts(database)
+    second.indexer.sync()
+
+    assert second.index.ids(MEMORIES) == {"a"}
     second.index.drop()
 
 

@@ -32,6 +32,7 @@ _MEMORY = re.compile(
     r" (?:\(global instruction\)|\(priority: (?P<priority>\d+)\))"
     rf"(?: \[scene: (?P<scene>{_LABEL})\])?"
     r" \(score: (?P<score>\d+\.\d{3})\)"
+    rf"(?: \[id: (?P<id>{_LABEL})\])?"
 )
 _MESSAGE = re.compile(
     r"\*\*\[(?P<role>user|assistant|system|tool)\]\*\*"
@@ -59,6 +60,8 @@ class MemoryEntry:
     scene: str | None
     score: str
     content: str
+    id: str | None = None
+    """Shown where the agent may edit."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Output:
 def parse(kind: Kind, text: str) -> Output:
     """Read an output of `memory_search` (memories) or `conversation_search` (messages)."""
     lines = text.split("\n")
-    if len(text.splitlines()) != len(lines):
+    if len(f"{text}|".splitlines()) != len(lines):  # the mark is for a last line that is empty
         msg = f"a line separator other than \\n: {text!r}"
         raise ParseError(msg)
     if lines[0] == _NOTHING[kind]:
@@ -133,6 +136,7 @@ def _memories(lines: list[str]) -> tuple[list[MemoryEntry], list[str]]:
                 None if header["scene"] is None else _label(header["scene"]),
                 header["score"],
                 content,
+                None if header["id"] is None else _label(header["id"]),
             )
         )
         lines = lines[end:]

@@ -26,7 +26,7 @@ def found(tool: ConversationSearchTool, **arguments: Any) -> list[MessageEntry]:
     return [entry for entry in output.entries if isinstance(entry, MessageEntry)]
 
 
-def test_a_model_sees_query_limit_session_and_times(tool: ConversationSearchTool) -> None:
+def test_a_model_sees_query_limit_and_filters(tool: ConversationSearchTool) -> None:
     function = convert_to_openai_tool(tool)["function"]
     assert function["name"] == "conversation_search"
     assert list(function["parameters"]["properties"]) == [
@@ -35,6 +35,7 @@ def test_a_model_sees_query_limit_session_and_times(tool: ConversationSearchTool
         "session_key",
         "after",
         "before",
+        "role",
     ]
 
 

@@ -506,6 +506,7 @@ class TestEveryOutputIsReadBackIntoItsEntries:
         strategy=strategies,
     )
     @example(hits=[message_hit("a\n\n\u2028"), message_hit("b")], notes=["c"], strategy="fts")
+    @example(hits=[message_hit("---\n\u2028")], notes=[], strategy="hybrid")
     def test_messages(self, hits: list[MessageHit], notes: list[str], strategy: str) -> None:
         output = parse("messages", messages(*hits, notes=notes, strategy=strategy))
         assert output.count == len(hits)

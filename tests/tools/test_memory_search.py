@@ -35,10 +35,17 @@ def found(tool: MemorySearchTool, **arguments: Any) -> set[str]:
 EVERYTHING = {"tea in the morning", "tea with Anna", "tea is never to be ordered", "tea at four"}
 
 
-def test_a_model_sees_query_limit_type_and_scene(tool: MemorySearchTool) -> None:
+def test_a_model_sees_query_limit_and_filters(tool: MemorySearchTool) -> None:
     function = convert_to_openai_tool(tool)["function"]
     assert function["name"] == "memory_search"
-    assert list(function["parameters"]["properties"]) == ["query", "limit", "type", "scene"]
+    assert list(function["parameters"]["properties"]) == [
+        "query",
+        "limit",
+        "type",
+        "scene",
+        "after",
+        "before",
+    ]
     types = function["parameters"]["properties"]["type"]["description"]
     assert all(name in types for name in ("persona", "episodic", "instruction"))
 

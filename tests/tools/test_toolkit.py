@@ -49,5 +49,11 @@ def test_unusable_options_are_named(
 
 def test_the_memory_is_not_part_of_a_dump(keyword_memory: AgentMemory) -> None:
     toolkit = AgentMemoryToolkit(memory=keyword_memory)
-    assert toolkit.model_dump() == {"min_similarity": None}
+    assert toolkit.model_dump() == {
+        "context": 0,
+        "diversity": None,
+        "editing": False,
+        "half_life_days": None,
+        "min_similarity": None,
+    }
     assert "AgentMemory object" not in repr(toolkit)

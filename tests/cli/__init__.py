@@ -1,0 +1,1 @@
+"""Tests of the commands, a package because modules elsewhere have the same names."""

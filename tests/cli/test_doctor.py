@@ -1,0 +1,104 @@
+"""`agentmem doctor`: what is wrong with a memory, on a line each."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from langchain_agentmem import AgentMemory
+from langchain_agentmem.cli import app
+
+ADVICE = "`agentmem doctor --repair` mends what can be made anew from the records."
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(
+        app, ["doctor", "--memory", str(folder), "--embedding", "local", *arguments]
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with AgentMemory.open(tmp_path / "m", embedding="local") as memory:
+        memory.add_memory("The kitten naps on the couch")
+        memory.add_messages("s", [("user", "hello")])
+    return tmp_path / "m"
+
+
+SOUND = """\
+ok    database: {file}: sound
+ok    keyword index: memories: level
+ok    keyword index: messages: level
+ok    vector queue: empty
+ok    vector index: memories: level
+ok    vector index: messages: level
+"""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--repair"]])
+def test_of_a_sound_memory_all_is_well(folder: Path, arguments: list[str]) -> None:
+    result = run(folder, *arguments)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == SOUND.format(file=folder / "agentmem.sqlite3")
+
+
+def test_what_is_wrong_is_told_and_mended_when_asked_to(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "agentmem.sqlite3")) as connection:
+        connection.execute("DELETE FROM memories_fts")
+        connection.commit()
+
+    for _ in range(2):  # looking changes nothing
+        found = run(folder)
+        assert found.exit_code == 1
+        lines = found.stdout.splitlines()
+        assert lines[1] == "WRONG keyword index: memories: 1 are missing, 0 should not be there"
+        assert [line[:5] for line in lines[:6]] == ["ok   ", "WRONG", *["ok   "] * 4]
+        assert lines[6:] == [ADVICE]
+    mended = run(folder, "--repair")
+
+    assert mended.exit_code == 0
+    assert mended.stdout == SOUND.format(file=folder / "agentmem.sqlite3")
+    assert run(folder).exit_code == 0
+
+
+def test_a_vector_index_that_cannot_be_opened_is_made_anew(folder: Path) -> None:
+    shutil.rmtree(folder / "chroma")
+    (folder / "chroma").write_text("no folder")
+
+    found = run(folder)
+    mended = run(folder, "--repair")
+
+    assert found.exit_code == 1
+    assert "WRONG vector index: answered by keywords alone" in found.stdout
+    assert mended.exit_code == 0, mended.output
+    with AgentMemory.open(folder, embedding="local") as memory:
+        assert memory.search_memories("a sleeping cat").strategy == "embedding"
+
+
+def test_what_cannot_be_mended_is_told_without_advice(folder: Path) -> None:
+    result = run(folder, "--repair", "--embedding", "openai_compatible")
+
+    assert result.exit_code == 1
+    assert "WRONG embedding: embedding is off: set embedding.api_key" in result.stdout
+    assert ADVICE not in result.stdout
+
+
+def test_where_there_is_no_memory_none_is_made(tmp_path: Path) -> None:
+    result = run(tmp_path / "nowhere", "--repair")
+
+    assert result.exit_code == 2
+    assert f"no memory in {tmp_path / 'nowhere'}" in result.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_database_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "agentmem.sqlite3").write_text("not a database " * 100)
+
+    result = run(tmp_path)
+
+    assert result.exit_code == 2
+    assert "agentmem: cannot open the database" in result.stderr

@@ -1,0 +1,274 @@
+"""The tools that edit: what a model can do with them, for whom, and what it reads."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from output_parser import MemoryEntry, parse
+
+from langchain_agentmem import AgentMemory, AgentMemoryToolkit, Memory, Message
+
+ANN: RunnableConfig = {"configurable": {"user_id": "ann"}}
+BOB: RunnableConfig = {"configurable": {"user_id": "bob"}}
+NAMES = ["memory_add", "memory_update", "memory_delete", "memory_merge"]
+
+
+class Agent:
+    """Calls the tools of a memory as a model does."""
+
+    def __init__(self, memory: AgentMemory, config: RunnableConfig = ANN) -> None:
+        tools = AgentMemoryToolkit(memory=memory, editing=True).get_tools()
+        self.tools = {tool.name: tool for tool in tools}
+        self.config = config
+
+    def call(self, tool: str, **arguments: Any) -> ToolMessage:
+        call = {"type": "tool_call", "id": "1", "name": tool, "args": arguments}
+        answer = self.tools[tool].invoke(call, self.config)
+        assert isinstance(answer, ToolMessage)
+        return answer
+
+    def add(self, content: str, **arguments: Any) -> str:
+        return str(self.call("memory_add", content=content, **arguments).artifact["id"])
+
+    def entries(self, query: str) -> list[MemoryEntry]:
+        text = str(self.call("memory_search", query=query, limit=20).content)
+        return [e for e in parse("memories", text).entries if isinstance(e, MemoryEntry)]
+
+    def found(self, query: str) -> set[str]:
+        return {entry.content for entry in self.entries(query)}
+
+
+@pytest.fixture
+def ann(keyword_memory: AgentMemory) -> Agent:
+    return Agent(keyword_memory)
+
+
+@pytest.fixture
+def bob(keyword_memory: AgentMemory) -> Agent:
+    return Agent(keyword_memory, BOB)
+
+
+class TestToolkit:
+    def test_by_default_nothing_can_be_changed(self, keyword_memory: AgentMemory) -> None:
+        tools = AgentMemoryToolkit(memory=keyword_memory).get_tools()
+        assert [tool.name for tool in tools] == ["memory_search", "conversation_search"]
+        keyword_memory.add_memory("tea")
+        (entry,) = parse("memories", tools[0].invoke({"query": "tea"})).entries
+        assert isinstance(entry, MemoryEntry)
+        assert entry.id is None
+
+    def test_with_editing_there_are_four_more(self, ann: Agent) -> None:
+        assert list(ann.tools) == ["memory_search", "conversation_search", *NAMES]
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("memory_add", ["content", "type", "scene", "tags"]),
+            ("memory_update", ["id", "content", "type", "scene", "tags"]),
+            ("memory_delete", ["ids"]),
+            ("memory_merge", ["ids", "content"]),
+        ],
+    )
+    def test_a_model_sees_nothing_that_says_whose(
+        self, ann: Agent, name: str, arguments: list[str]
+    ) -> None:
+        function = convert_to_openai_tool(ann.tools[name])["function"]
+        properties = function["parameters"]["properties"]
+        assert list(properties) == arguments
+        assert all(shown.get("description") for shown in properties.values())
+
+    def test_search_shows_the_ids_that_the_others_take(self, ann: Agent) -> None:
+        id_ = ann.add("green tea")
+        assert [entry.id for entry in ann.entries("tea")] == [id_]
+
+    @pytest.mark.parametrize(
+        "id_", ["a]b", "[x]", 'say "hi"', "two  spaces", "ü", "-x", "`", "a,b"]
+    )
+    def test_any_id_can_be_given_back_as_printed_or_as_it_is(
+        self, keyword_memory: AgentMemory, ann: Agent, id_: str
+    ) -> None:
+        keyword_memory.add_memories([Memory(id=id_, content="tea")], config=ANN)
+        text = str(ann.call("memory_search", query="tea").content)
+        printed = text.split("[id: ")[1].split("\n", maxsplit=1)[0].removesuffix("]")
+        for sent, content in ((printed, "tea one"), (id_, "tea two")):
+            assert ann.call("memory_update", id=sent, content=content).status == "success"
+            assert ann.found("tea") == {content}
+        assert ann.call("memory_delete", ids=[printed]).content == "Deleted 1 memory."
+
+
+class TestAdd:
+    def test_it_is_filed_for_the_turns_user(self, ann: Agent, bob: Agent) -> None:
+        answer = ann.call(
+            "memory_add", content="tea", type="persona", scene="kitchen", tags=["green"]
+        )
+        memory = answer.artifact
+        assert answer.content == f"Saved as {memory['id']}."
+        assert (memory["scope"], memory["scope_id"]) == ("user", "ann")
+        assert (memory["type"], memory["scene_name"], memory["tags"]) == (
+            "persona",
+            "kitchen",
+            ["green"],
+        )
+        assert ann.found("green") == {"tea"}
+        assert bob.found("green") == set()
+
+    @pytest.mark.parametrize(
+        ("ids", "owner"),
+        [
+            ({}, ("user", "")),
+            ({"thread_id": "t"}, ("user", "")),
+            ({"user_id": " ann "}, ("user", "ann")),
+            ({"user_id": "ann", "persona_id": "p", "organization_id": "o"}, ("user", "ann")),
+        ],
+    )
+    def test_whoever_the_turn_is(
+        self, keyword_memory: AgentMemory, ids: dict[str, str], owner: tuple[str, str]
+    ) -> None:
+        memory = Agent(keyword_memory, {"configurable": ids}).call("memory_add", content="tea")
+        assert (memory.artifact["scope"], memory.artifact["scope_id"]) == owner
+
+    def test_the_same_text_is_saved_once(self, ann: Agent, bob: Agent) -> None:
+        id_ = ann.add("tea")
+        again = ann.call("memory_add", content="tea", tags=["other"])
+        assert again.content == f"Already there as {id_}."
+        assert bob.add("tea") != id_
+
+    @pytest.mark.parametrize("content", ["", "  ", None, ["tea"], {"a": 1}])
+    def test_an_unusable_text_is_named(self, ann: Agent, content: Any) -> None:
+        answer = ann.call("memory_add", content=content)
+        assert answer.status == "error"
+        assert "content" in str(answer.content)
+
+
+class TestUpdate:
+    def test_only_the_named_fields_change(self, ann: Agent) -> None:
+        id_ = ann.add("tea", type="persona", scene="kitchen", tags=["green"])
+        answer = ann.call("memory_update", id=id_, content="coffee", scene="", tags=None)
+        assert answer.content == f"Updated {id_}."
+        assert (ann.found("tea"), ann.found("coffee")) == (set(), {"coffee"})
+        kept = {name: answer.artifact[name] for name in ("type", "scene_name", "tags")}
+        assert kept == {"type": "persona", "scene_name": "kitchen", "tags": ["green"]}
+        assert ann.call("memory_update", id=id_, tags=[]).artifact["tags"] == []
+
+    def test_a_change_of_nothing_is_answered(self, ann: Agent) -> None:
+        answer = ann.call("memory_update", id=ann.add("tea"))
+        assert answer.status == "error"
+        assert "name at least one field" in str(answer.content)
+
+    def test_a_message_is_no_memory(self, keyword_memory: AgentMemory, ann: Agent) -> None:
+        message = Message(id="line", role="user", content="tea")
+        keyword_memory.add_messages("s", [message], config=ANN)
+        answer = ann.call("memory_update", id="line", content="coffee")
+        assert answer.content == "memory_update failed: id: there is no memory 'line'"
+
+
+class TestDelete:
+    def test_memories_go_and_code_can_restore_them(
+        self, keyword_memory: AgentMemory, ann: Agent
+    ) -> None:
+        one, two = ann.add("tea one"), ann.add("tea two")
+        assert ann.call("memory_delete", ids=[one, two, one]).content == "Deleted 2 memories."
+        assert ann.found("tea") == set()
+        again = ann.call("memory_delete", ids=one)
+        assert again.content == f"Deleted 0 memories. There are no memories with the ids: {one}."
+        assert again.artifact == {"deleted": [], "unknown": [one]}
+        assert keyword_memory.restore([one, two]) == 2
+
+    def test_messages_stay(self, keyword_memory: AgentMemory, ann: Agent) -> None:
+        message = Message(id="line", role="user", content="tea")
+        keyword_memory.add_messages("s", [message], config=ANN)
+        assert ann.call("memory_delete", ids=["line"]).artifact["unknown"] == ["line"]
+        assert keyword_memory.get("line", config=ANN) is not None
+
+
+class TestMerge:
+    def test_the_first_is_kept(self, ann: Agent) -> None:
+        one, two = ann.add("tea", tags=["a"]), ann.add("likes tea", tags=["b"])
+        answer = ann.call("memory_merge", ids=[one, two], content="likes green tea")
+        assert answer.content == f"Merged 2 memories into {one}."
+        assert answer.artifact["tags"] == ["a", "b"]
+        assert [(e.id, e.content) for e in ann.entries("tea")] == [(one, "likes green tea")]
+
+    @pytest.mark.parametrize("more", [[], ["unknown"]])
+    def test_what_cannot_be_merged_is_answered(self, ann: Agent, more: list[str]) -> None:
+        one = ann.add("tea")
+        answer = ann.call("memory_merge", ids=[one, *more], content="x")
+        assert answer.status == "error"
+        assert str(answer.content).startswith("memory_merge failed: ids: ")
+        assert ann.found("tea") == {"tea"}
+
+
+class TestOthers:
+    """Records that the turn cannot see are, to a tool, not there."""
+
+    def test_they_are_answered_like_unknown_ones(self, ann: Agent, bob: Agent) -> None:
+        own = ann.add("tea of ann")
+        theirs, more = bob.add("tea of bob"), bob.add("more tea of bob")
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("memory_update", {"id": theirs, "content": "changed"}),
+            ("memory_delete", {"ids": [theirs]}),
+            ("memory_merge", {"ids": [theirs, more]}),
+            ("memory_merge", {"ids": [own, theirs]}),
+        ]
+        for name, arguments in calls:
+            unknown = {k: _replaced(v, theirs, "mem-unknown") for k, v in arguments.items()}
+            answers = [str(ann.call(name, **sent).content) for sent in (arguments, unknown)]
+            assert answers[0].replace(theirs, "mem-unknown") == answers[1]
+            assert "bob" not in answers[0]
+        assert ann.found("tea") == {"tea of ann"}
+        assert bob.found("tea") == {"tea of bob", "more tea of bob"}
+
+    def test_shared_ones_can_be_edited_by_those_who_see_them(
+        self, keyword_memory: AgentMemory, ann: Agent
+    ) -> None:
+        fact = keyword_memory.add_memory("tea at four", scope="organization", scope_id="acme")
+        assert ann.call("memory_update", id=fact.id, content="tea at five").status == "error"
+        member = Agent(
+            keyword_memory, {"configurable": {"user_id": "ann", "organization_id": "acme"}}
+        )
+        changed = member.call("memory_update", id=fact.id, content="tea at five").artifact
+        assert (changed["scope"], changed["scope_id"]) == ("organization", "acme")
+
+    def test_a_turn_that_sees_nothing_edits_nothing(self) -> None:
+        with AgentMemory.in_memory(embedding="none", require_scope=True) as memory:
+            id_ = memory.add_memory("tea").id
+            nobody = Agent(memory, {"configurable": {}})
+            assert nobody.call("memory_update", id=id_, content="coffee").status == "error"
+            assert nobody.call("memory_delete", ids=[id_]).artifact["deleted"] == []
+            text = str(nobody.call("memory_search", query="tea").content)
+            (note,) = parse("memories", text).notes
+            assert note.startswith("nothing can be seen without one of user_id")
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, list):
+        return [_replaced(item, old, new) for item in value]
+    return new if value == old else value
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("memory_add", {"content": "tea"}),
+            ("memory_update", {"id": "x", "content": "tea"}),
+            ("memory_delete", {"ids": ["x"]}),
+            ("memory_merge", {"ids": ["x", "y"]}),
+        ],
+    )
+    async def test_a_run_does_not_die_of_them(
+        self, keyword_memory: AgentMemory, ann: Agent, name: str, arguments: dict[str, Any]
+    ) -> None:
+        keyword_memory.close()
+        assert ann.call(name, **arguments).status == "error"
+        call = {"type": "tool_call", "id": "1", "name": name, "args": arguments}
+        answer = await ann.tools[name].ainvoke(call, ANN)
+        assert answer.content.startswith(f"{name} failed: the memory at ")
+
+    async def test_async_gives_the_same(self, ann: Agent, bob: Agent) -> None:
+        call = {"type": "tool_call", "id": "1", "name": "memory_add", "args": {"content": "tea"}}
+        answer = await ann.tools["memory_add"].ainvoke(call, ANN)
+        assert answer.artifact["scope_id"] == "ann"
+        assert (ann.found("tea"), bob.found("tea")) == ({"tea"}, set())
