@@ -110,7 +110,7 @@ class SearchPipeline:
         future = None
         if nearest is not None:
             future = self._submit(self._vector_workers, self._vector_branch, request, nearest)
-        keyword = self._keyword_branch(request, started)
+        keyword = self._keyword_branch(request)
         vector = self._wait(future, started) if future else self._no_vectors()
         return self._finish(request, keyword, vector)
 
@@ -120,7 +120,7 @@ class SearchPipeline:
         if early is not None:
             return early
         keyword, vector = await asyncio.gather(
-            self._in(self._workers, self._keyword_branch, request, time.monotonic()),
+            self._in(self._workers, self._keyword_branch, request),
             self._await_vectors(request),
         )
         return await self._in(self._workers, self._finish, request, keyword, vector)
@@ -149,7 +149,7 @@ class SearchPipeline:
             return SearchResult([], "none", notes=[request.visibility.denied])
         return None
 
-    def _keyword_branch(self, request: SearchRequest[HitT], started: float) -> Branch:
+    def _keyword_branch(self, request: SearchRequest[HitT]) -> Branch:
         if self._keywords.problem:
             return Branch(note=self._keywords.problem)
         try:
@@ -158,7 +158,7 @@ class SearchPipeline:
                 request.query,
                 request.condition,
                 request.candidates,
-                deadline=started + self._timeout,
+                deadline=time.monotonic() + self._timeout,
             )
         except Exception as error:  # noqa: BLE001  (the other branch answers)
             return _failed(f"keyword search failed: {describe(error)}")

@@ -8,7 +8,10 @@ memories share the ownership.
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,6 +21,7 @@ from filelock import FileLock, Timeout
 OWNER_LOCK = "vectors.lock"
 TURN_LOCK = "queue.lock"
 TURN_TIMEOUT_SECONDS = 20.0
+TURN_POLL_SECONDS = 0.01
 
 
 @dataclass(slots=True)
@@ -68,11 +72,10 @@ class Ownership:
                 held.lock.release()
 
 
-def turn_lock(folder: Path) -> FileLock:
-    """Make the lock under which the vector queue of a folder is worked on."""
-    return FileLock(
-        folder.resolve() / TURN_LOCK, timeout=TURN_TIMEOUT_SECONDS, thread_local=False, mode=0o600
-    )
+def turns(folder: Path) -> Callable[[], AbstractContextManager[object]]:
+    """Return what takes the lock under which the vector queue of a folder is worked on."""
+    lock = FileLock(folder.resolve() / TURN_LOCK, thread_local=False, mode=0o600)
+    return partial(lock.acquire, timeout=TURN_TIMEOUT_SECONDS, poll_interval=TURN_POLL_SECONDS)
 
 
 def _forget_after_fork() -> None:

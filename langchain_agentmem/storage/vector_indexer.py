@@ -6,6 +6,7 @@ repeated: an entry leaves the queue only after its vector is written.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from langchain_agentmem.errors import describe
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
+from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
@@ -25,6 +27,7 @@ from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 logger = logging.getLogger(__name__)
 
 _CHUNK = 512
+_GIVE_WAY_SECONDS = 1.0
 BACKLOG_PER_WRITE = 512
 """How many entries of earlier writes a write works on beside its own."""
 BACKLOG_PER_SEARCH = 32
@@ -76,6 +79,8 @@ class VectorIndexer:
         self._index = index
         self._turn = turn
         self._lock = Lock()
+        self._writes: list[None] = []
+        """One entry for each write that waits for its vectors."""
         self._last_problem: str | None = None
         self._database = database
         self._has_other_models = index.has_other_models()
@@ -108,7 +113,11 @@ class VectorIndexer:
         """Write the vectors of these records, and of a bounded number that waited before them."""
         if self._embedder.hanging:
             return Indexed(0, self._last_problem)
-        own = self._work(lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids))
+        self._writes.append(None)  # a list, because append and pop are atomic
+        try:
+            own = self._work(lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids))
+        finally:
+            self._writes.pop()
         if own.problem is not None:
             return own
         backlog = self._work(self._queue.take_after, BACKLOG_PER_WRITE)
@@ -142,6 +151,8 @@ class VectorIndexer:
             last = self._queue.last_position()
             while limit is None or processed < limit:
                 size = _CHUNK if limit is None else min(_CHUNK, limit - processed)
+                if limit is None and processed:
+                    self._give_way()
                 # Chunk by chunk, so that a write need not wait for the end of a long sync.
                 with self._lock, self._turn():
                     if not self._is_current():
@@ -169,6 +180,13 @@ class VectorIndexer:
             logger.warning("%s", problem)
         self._last_problem = problem
         return Indexed(written, problem)
+
+    def _give_way(self) -> None:
+        """Let a write have its turn: whoever gives a lock back and asks again is first again."""
+        give_up = time.monotonic() + _GIVE_WAY_SECONDS
+        time.sleep(TURN_POLL_SECONDS * 2)
+        while self._writes and time.monotonic() < give_up:
+            time.sleep(TURN_POLL_SECONDS)
 
     def _level(self, entries: Sequence[QueueEntry]) -> "_Levelled":
         """Bring the vectors of some records level, and take off the entries that are done."""

@@ -21,7 +21,7 @@ from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage import vector_index
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import RecordKind
-from langchain_agentmem.storage.ownership import Ownership, turn_lock
+from langchain_agentmem.storage.ownership import Ownership, turns
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, Progress, VectorIndexer
@@ -71,7 +71,7 @@ class ChromaSource:
         return cls(
             open=lambda: vector_index.embedded_client(chroma),
             end=VectorIndex.close,
-            turn=turn_lock(folder).acquire,
+            turn=turns(folder),
             ownership=Ownership(folder),
             folder=chroma,
         )
@@ -84,7 +84,7 @@ class ChromaSource:
             TypeError: It is no synchronous Chroma client.
         """
         vector_index.check_client(client)
-        return cls(open=lambda: client, end=None, turn=turn_lock(folder).acquire)
+        return cls(open=lambda: client, end=None, turn=turns(folder))
 
     @classmethod
     def in_memory(cls) -> "ChromaSource":

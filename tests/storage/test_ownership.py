@@ -15,7 +15,7 @@ from filelock import Timeout
 
 from langchain_agentmem import AgentMemory
 from langchain_agentmem.storage import ownership
-from langchain_agentmem.storage.ownership import Ownership, turn_lock
+from langchain_agentmem.storage.ownership import Ownership, turns
 
 # The module alone: importing the package takes seconds.
 HOLD = """
@@ -164,7 +164,7 @@ def test_threads_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [ownership.OWNER_LOCK, ownership.TURN_LOCK])
 def test_the_files_of_the_locks_are_private(tmp_path: Path, name: str) -> None:
     owner = Ownership(tmp_path)
-    with turn_lock(tmp_path):
+    with turns(tmp_path)():
         assert owner.acquire()
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
     owner.release()
@@ -189,12 +189,12 @@ def test_a_forked_child_owns_nothing_and_takes_nothing_away(tmp_path: Path) -> N
 
 def test_one_at_a_time_has_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "TURN_TIMEOUT_SECONDS", 0.1)
-    with turn_lock(tmp_path):
+    with turns(tmp_path)():
         started = time.monotonic()
         with pytest.raises(Timeout):
-            turn_lock(tmp_path).acquire()
+            turns(tmp_path)()
         assert 0.1 <= time.monotonic() - started < 10
-    with turn_lock(tmp_path):
+    with turns(tmp_path)():
         pass
 
 
