@@ -36,5 +36,5 @@ def sync(memory: Folder = DEFAULT_FOLDER, embedding: Embedding = None) -> None:
     typer.echo(f"{memory}: wrote {report.indexed} vectors, {report.pending} are missing")
     if report.problem:
         typer.echo(f"Note: {report.problem}", err=True)
-    if report.pending or report.problem:
+    if report.pending:
         raise typer.Exit(1)

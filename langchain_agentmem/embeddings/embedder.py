@@ -21,7 +21,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_agentmem.embeddings.faults import Fault, read_fault
 from langchain_agentmem.embeddings.settings import Fusion
-from langchain_agentmem.errors import EmbeddingError, describe
+from langchain_agentmem.errors import EmbeddingError, describe, trace
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class Embedder:
         try:
             vectors = self._embeddings.embed_documents(texts)
         except Exception as error:
-            logger.debug("embedding failed", exc_info=True)
+            logger.debug("embedding failed:\n%s", trace(error))
             raise _BatchError(read_fault(error)) from error
         try:
             array = self._checked(vectors, len(texts))
@@ -281,7 +281,7 @@ class Embedder:
         return checked
 
     def _query_failed(self, error: Exception) -> EmbeddingError:
-        logger.debug("embedding a query failed", exc_info=error)
+        logger.debug("embedding a query failed:\n%s", trace(error))
         fault = read_fault(error)
         failure = self._error(fault.description)
         if fault.kind != "input":  # which says nothing of other queries

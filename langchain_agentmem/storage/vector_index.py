@@ -4,13 +4,14 @@ Collections have cosine space and no embedding function: vectors come ready made
 and vectors, no texts; they are derived from the database and can be rebuilt from it.
 """
 
+import functools
 import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 Vectors = npt.NDArray[np.float32]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Below Chroma's own limits: 5,461 records a batch, 32,766 SQL variables a call.
 _MAX_IDS_PER_GET = 5000
@@ -128,6 +131,25 @@ def close_client(client: "ClientAPI") -> None:
         close()
 
 
+def _chroma_call(
+    method: Callable[Concatenate["VectorIndex", P], T],
+) -> Callable[Concatenate["VectorIndex", P], T]:
+    """Look collections up again where somebody else replaced them; take panics for errors."""
+
+    @functools.wraps(method)
+    def call(self: "VectorIndex", *args: P.args, **kwargs: P.kwargs) -> T:
+        with _panics_raised():
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                if type(error).__name__ != "NotFoundError":
+                    raise
+            self._collections.clear()
+            return method(self, *args, **kwargs)
+
+    return call
+
+
 class VectorIndex:
     """Vectors of both record kinds under one embedding model.
 
@@ -145,7 +167,7 @@ class VectorIndex:
         self._collections: dict[str, Collection] = {}
         self._batch = int(client.get_max_batch_size())
 
-    @_panics_raised()
+    @_chroma_call
     def upsert(self, kind: RecordKind, ids: Sequence[str], vectors: Sequence[Vectors]) -> None:
         """Write vectors, (dim,) float32 each, one per id, in place of those that were there."""
         collection = self._collection(kind)
@@ -154,14 +176,14 @@ class VectorIndex:
             embeddings: list[Any] = list(vectors[start:stop])
             collection.upsert(ids=list(ids[start:stop]), embeddings=embeddings)
 
-    @_panics_raised()
+    @_chroma_call
     def delete(self, kind: RecordKind, ids: Sequence[str]) -> None:
         """Remove vectors; unknown ids are passed over."""
         collection = self._collection(kind)
         for start in range(0, len(ids), _MAX_IDS_PER_GET):
             collection.delete(ids=list(ids[start : start + _MAX_IDS_PER_GET]))
 
-    @_panics_raised()
+    @_chroma_call
     def query(self, kind: RecordKind, vector: Vectors, k: int) -> list[tuple[str, float]]:
         """Return the `k` nearest ids with their cosine similarity (-1 to 1), nearest first."""
         queries: list[Any] = [vector]
@@ -174,7 +196,7 @@ class VectorIndex:
             for id_, distance in zip(answer["ids"][0], distances[0], strict=True)
         ]
 
-    @_panics_raised()
+    @_chroma_call
     def similarities(
         self, kind: RecordKind, vector: Vectors, ids: Sequence[str]
     ) -> dict[str, float]:
@@ -186,7 +208,7 @@ class VectorIndex:
         cosines = np.stack(list(stored.values())) @ unit
         return dict(zip(stored, map(_clamp, cosines.tolist()), strict=True))
 
-    @_panics_raised()
+    @_chroma_call
     def vectors(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, Vectors]:
         """Return the vector of each of the ids that has one, (dim,) float32, of length 1."""
         found: dict[str, Vectors] = {}
@@ -201,12 +223,12 @@ class VectorIndex:
             found.update(zip(stored["ids"], unit, strict=True))
         return found
 
-    @_panics_raised()
+    @_chroma_call
     def count(self, kind: RecordKind) -> int:
         """Count the vectors."""
         return int(self._collection(kind).count())
 
-    @_panics_raised()
+    @_chroma_call
     def ids(self, kind: RecordKind) -> set[str]:
         """Return the ids of all vectors."""
         collection = self._collection(kind)
@@ -215,7 +237,7 @@ class VectorIndex:
             found.update(collection.get(limit=_MAX_IDS_PER_GET, offset=offset, include=[])["ids"])
         return found
 
-    @_panics_raised()
+    @_chroma_call
     def reachable(self, kind: RecordKind) -> set[str]:
         """Return the ids of the vectors that the nearest-neighbour index finds.
 
@@ -246,26 +268,26 @@ class VectorIndex:
                     waiting += [some[:middle], some[middle:]]
         return stored - lost
 
-    @_panics_raised()
+    @_chroma_call
     def has_other_models(self) -> bool:
         """Tell whether there are collections of other embedding models."""
         return any(not name.endswith(f"-{self._fingerprint}") for name in self._names())
 
-    @_panics_raised()
+    @_chroma_call
     def drop_other_models(self) -> None:
         """Delete this memory's collections of other embedding models."""
         for name in self._names():
             if not name.endswith(f"-{self._fingerprint}"):
                 self._client.delete_collection(name)
 
-    @_panics_raised()
+    @_chroma_call
     def drop(self) -> None:
         """Delete all of this memory's collections."""
         self._collections.clear()
         for name in self._names():
             self._client.delete_collection(name)
 
-    @_panics_raised()
+    @_chroma_call
     def close(self) -> None:
         """Close the client."""
         self._collections.clear()

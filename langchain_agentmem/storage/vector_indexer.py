@@ -7,19 +7,23 @@ repeated: an entry leaves the queue only after its vector is written.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
 from filelock import Timeout
 
 from langchain_agentmem.embeddings.embedder import Embedder
-from langchain_agentmem.errors import describe
+from langchain_agentmem.errors import describe, trace
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
-from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS
+from langchain_agentmem.storage.ownership import (
+    TURN_LOCK,
+    TURN_POLL_SECONDS,
+    TURN_TIMEOUT_SECONDS,
+)
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
@@ -94,15 +98,20 @@ class VectorIndexer:
                     "INSERT OR REPLACE INTO meta VALUES ('embedding_model', ?)",
                     (embedder.fingerprint,),
                 )
+        self._queue_what_differs(always=changed)
+
+    def _queue_what_differs(self, *, always: bool = False) -> None:
+        """Queue what the vectors lack or have too much, beyond what waits already.
+
+        They may have been deleted from under us, set back to an older copy, or left behind by a
+        former use of this model. Unless `always`, counts decide whether it is worth a look.
+        """
         for kind in KINDS:
-            stored = index.count(kind)
-            if changed or not queue.explains(kind, stored):
-                # Deleted from under us, set back to an older copy, or left behind by a former use
-                # of this model: what the vectors lack or have too much is queued.
-                with_vectors = index.ids(kind)
-                with database.write() as connection:
+            if always or not self._queue.explains(kind, self._index.count(kind)):
+                with_vectors = self._index.ids(kind)
+                with self._database.write() as connection:
                     lost = find_differences(connection, kind, with_vectors)
-                    queue.put(connection, kind, [*lost.missing, *lost.ghosts])
+                    self._queue.put(connection, kind, [*lost.missing, *lost.ghosts])
 
     @property
     def last_problem(self) -> str | None:
@@ -130,6 +139,10 @@ class VectorIndexer:
 
     def sync(self, progress: Progress | None = None) -> Indexed:
         """Work through the whole queue, and once more through what came to it meanwhile."""
+        try:
+            self._queue_what_differs()
+        except Exception as error:  # noqa: BLE001  (the work below tells the same)
+            logger.debug("the vector index cannot be counted: %s", describe(error))
         done = self._work(self._queue.take_after, None, progress)
         if done.problem is not None or not self._queue.pending():
             return done
@@ -154,7 +167,7 @@ class VectorIndexer:
                 if limit is None and processed:
                     self._give_way()
                 # Chunk by chunk, so that a write need not wait for the end of a long sync.
-                with self._lock, self._turn():
+                with self._locked(), self._turn():
                     if not self._is_current():
                         problem = OTHER_MODEL
                         break
@@ -172,14 +185,24 @@ class VectorIndexer:
                     break
             self._drop_other_models_once_level()
         except Timeout:
-            problem = "another process is writing vectors at present"
-        except Exception as error:
-            logger.debug("writing vectors failed", exc_info=True)
+            problem = "others are writing vectors at present"
+        except Exception as error:  # noqa: BLE001  (whatever fails, the queue keeps the work)
+            logger.debug("writing vectors failed:\n%s", trace(error))
             problem = f"vectors could not be written: {describe(error)}"
         if problem is not None and problem != self._last_problem:
             logger.warning("%s", problem)
         self._last_problem = problem
         return Indexed(written, problem)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        # With a limit: a model or an index that hangs must not hold up every write behind it.
+        if not self._lock.acquire(timeout=TURN_TIMEOUT_SECONDS):
+            raise Timeout(TURN_LOCK)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _give_way(self) -> None:
         """Let a write have its turn: whoever gives a lock back and asks again is first again."""
@@ -237,7 +260,7 @@ class VectorIndexer:
     def _drop_other_models_once_level(self) -> None:
         if not self._has_other_models or self._queue.pending():
             return
-        with self._lock, self._turn():
+        with self._locked(), self._turn():
             if self._has_other_models and self._is_current():
                 # Level at last: the vectors of the former model have served their time.
                 self._index.drop_other_models()

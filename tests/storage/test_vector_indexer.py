@@ -335,7 +335,7 @@ def test_while_another_process_writes_vectors_the_work_is_kept(parts: Parts) -> 
 
     done = parts.indexer.index(MEMORIES, ["a"])
 
-    assert done == Indexed(0, "another process is writing vectors at present")
+    assert done == Indexed(0, "others are writing vectors at present")
     assert (parts.queue.pending(), parts.service.calls) == (1, [])
     parts.busy = False
     assert parts.indexer.sync() == Indexed(1)
