@@ -8,6 +8,10 @@ AgentMemoryError
 Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
 """
 
+import traceback
+
+from pydantic import ValidationError
+
 _MAX_DESCRIPTION = 500
 
 
@@ -27,9 +31,28 @@ class EmbeddingError(AgentMemoryError):
     """An embedding model is missing, failed, or answered something unusable."""
 
 
+def _fields(error: BaseException) -> str | None:
+    """Name the fields that a pydantic error is about, and what is wrong with each."""
+    if not isinstance(error, ValidationError):
+        return None
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+        for item in error.errors(include_url=False, include_input=False)
+    )
+
+
+def trace(error: BaseException) -> str:
+    """Return where an error came from and of what type it is, without its text.
+
+    The text may repeat what was sent: a record, a query, a key.
+    """
+    lines = traceback.format_tb(error.__traceback__)
+    return f"{''.join(lines)}{type(error).__name__}"
+
+
 def describe(error: BaseException) -> str:
     """Return an error as one line, led by its type where the text alone says little."""
-    text = " ".join(str(error).split())
+    text = " ".join((_fields(error) or str(error)).split())
     if len(text) > _MAX_DESCRIPTION:
         text = f"{text[:_MAX_DESCRIPTION]} ..."
     name = type(error).__name__

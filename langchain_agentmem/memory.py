@@ -127,10 +127,10 @@ class AgentMemory(Searching, Upkeep):
         self,
         content: str,
         *,
-        type: str = "episodic",
-        priority: int = 50,
-        scene_name: str = "",
-        tags: Iterable[str] = (),
+        type: str | None = None,
+        priority: int | None = None,
+        scene_name: str | None = None,
+        tags: Iterable[str] | None = None,
         config: Config | None = None,
         **fields: Any,
     ) -> Memory:
@@ -141,8 +141,8 @@ class AgentMemory(Searching, Upkeep):
 
         Args:
             content: What is to be remembered.
-            type: Free text; usual are persona, episodic, instruction.
-            priority: 0 to 100, higher matters more; below zero: a global instruction.
+            type: Free text; usual are persona, episodic (unless given), instruction.
+            priority: 0 to 100, 50 unless given; below zero: a global instruction.
             scene_name: Where it belongs, such as a project or a place.
             tags: Words to find it by.
             config: The `RunnableConfig` of the turn whose memory it is.
@@ -152,7 +152,9 @@ class AgentMemory(Searching, Upkeep):
             ValueError: A field is unusable; it is named.
             StorageError: The database cannot be written. Nothing was saved.
         """
-        given = {"type": type, "priority": priority, "scene_name": scene_name, "tags": tags}
+        named = {"type": type, "priority": priority, "scene_name": scene_name, "tags": tags}
+        # What is not given is not set: saving anew under an id leaves it as it was.
+        given = {name: value for name, value in named.items() if value is not None}
         memory = Memory.model_validate({"content": content, **given, **fields})
         report = self.add_memories([memory], config=config)
         return cast("Memory", report.records[0])
@@ -172,7 +174,7 @@ class AgentMemory(Searching, Upkeep):
             TypeError: Something else than a `Memory` is among them.
             StorageError: The database cannot be written. Nothing was saved.
         """
-        filed = as_memories(memories, Turn.from_config(config))
+        filed = as_memories(memories, self._writes_as(config))
         return self._report(MEMORIES, self._store.save(MEMORIES, filed, replace=replace))
 
     def add_messages(
@@ -199,7 +201,7 @@ class AgentMemory(Searching, Upkeep):
             ValueError: A message is unusable; its position is named.
             StorageError: The database cannot be written. Nothing was saved.
         """
-        filed, skipped = as_messages(session_key, messages, Turn.from_config(config))
+        filed, skipped = as_messages(session_key, messages, self._writes_as(config))
         saved = self._store.save(MESSAGES, filed, replace=replace)
         return self._report(MESSAGES, saved, skipped)
 
@@ -286,7 +288,7 @@ class AgentMemory(Searching, Upkeep):
     def _report(self, kind: RecordKind, saved: Saved, skipped: int = 0) -> WriteReport:
         done = self._vectors.level(kind, saved.changed)
         return WriteReport(
-            saved=len(saved.changed),
+            saved=len(set(saved.changed)),
             duplicates=saved.duplicates,
             indexed=done.written,
             pending=self._vectors.pending(),
@@ -295,6 +297,17 @@ class AgentMemory(Searching, Upkeep):
             conflicts=saved.conflicts,
             records=saved.records,
         )
+
+    def _writes_as(self, config: Config | None) -> Turn:
+        """Return the turn that new records are filed for."""
+        turn = Turn.from_config(config)
+        if self._require_scope and config is not None and not turn.user_id:
+            msg = (
+                'config["configurable"] names no user_id: with require_scope, what a turn saves '
+                "must belong to somebody"
+            )
+            raise ValueError(msg)
+        return turn
 
     def _may_touch(self, config: Config | None) -> Visibility:
         """Return what may be edited: by code that names no turn, everything."""

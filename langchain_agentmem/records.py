@@ -90,10 +90,22 @@ def parse_time_range(after: Any, before: Any) -> tuple[datetime | None, datetime
         except ValueError as error:
             msg = f"{argument}: {error}"
             raise ValueError(msg) from None
-        if argument == "before" and _is_date(value):
-            bound += timedelta(days=1) - timedelta(microseconds=1)
+        if argument == "before":
+            bound += _what_it_covers(value)
         bounds.append(bound)
     return bounds[0], bounds[1]
+
+
+def _what_it_covers(value: Any) -> timedelta:
+    """Return how far a time reaches as an end: a date its day, a text without fraction its second.
+
+    Results are printed to the second, and what is printed can be given back.
+    """
+    if _is_date(value):
+        return timedelta(days=1) - timedelta(microseconds=1)
+    if isinstance(value, str) and re.search(r"\d:\d\d:\d\d(?![.,\d])", value):
+        return timedelta(seconds=1) - timedelta(microseconds=1)
+    return timedelta()
 
 
 def _is_date(value: Any) -> bool:

@@ -20,6 +20,7 @@ from servers.openai_embeddings import EmbeddingServer, Fault
 
 from langchain_agentmem import (
     AgentMemory,
+    AgentMemoryToolkit,
     EmbeddingSettings,
     Memory,
     Message,
@@ -772,3 +773,42 @@ def test_a_config_of_the_wrong_form_is_refused(keyword_memory: AgentMemory) -> N
     for config in ({"configurable": {"user_id": ["u"]}}, {"configurable": "u"}):
         with pytest.raises(ValueError, match="configurable"):
             keyword_memory.search_memories("x", config=config)
+
+
+def test_saving_anew_under_an_id_leaves_what_is_not_given(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_memory("old", id="a", type="persona", priority=9, scene_name="s", tags=["t"])
+    keyword_memory.add_memory("new", id="a")
+
+    found = keyword_memory.get("a")
+
+    assert isinstance(found, Memory)
+    assert (found.content, found.type, found.priority) == ("new", "persona", 9)
+    assert (found.scene_name, found.tags) == ("s", ["t"])
+
+
+def test_a_record_that_comes_twice_in_one_call_is_counted_once(keyword_memory: AgentMemory) -> None:
+    report = keyword_memory.add_memories(
+        [Memory(id="a", content="one"), Memory(id="a", content="two")]
+    )
+
+    assert report.saved == 1
+
+
+def test_with_required_scope_a_turn_without_a_user_saves_nothing(tmp_path: Path) -> None:
+    with AgentMemory.open(tmp_path, embedding="none", require_scope=True) as memory:
+        for config in ({}, {"configurable": {"thread_id": "t"}}):
+            with pytest.raises(ValueError, match="user_id"):
+                memory.add_memory("My PIN is 1234", config=config)
+            with pytest.raises(ValueError, match="user_id"):
+                memory.add_messages("t", [HumanMessage("My PIN is 1234")], config=config)
+        assert memory.status().memories == memory.status().messages == 0
+
+        memory.add_memory("The office closes at six")  # code that names no turn says so itself
+        memory.add_memory("Likes tea", config={"configurable": {"user_id": "ann"}})
+        assert memory.status().memories == 2
+
+
+def test_an_unusable_field_is_told_in_words(keyword_memory: AgentMemory) -> None:
+    tool = AgentMemoryToolkit(memory=keyword_memory, editing=True).get_tools()[2]
+
+    assert tool.invoke({"content": " "}) == "memory_add failed: content: must not be blank"

@@ -111,9 +111,16 @@ def test_a_date_as_the_end_of_a_range_means_its_whole_day(day: Any) -> None:
     assert parse_time_range(day, day) == (datetime(2023, 5, 8, tzinfo=UTC), LAST_MOMENT)
 
 
-@pytest.mark.parametrize("moment", ["2023-05-08T12:00:00Z", NOON, 1683547200])
+@pytest.mark.parametrize("moment", ["2023-05-08T12:00:00.000Z", NOON, 1683547200])
 def test_a_time_as_the_end_of_a_range_means_that_time(moment: Any) -> None:
     assert parse_time_range(None, moment) == (None, NOON)
+
+
+@pytest.mark.parametrize("printed", ["2023-05-08T12:00:00Z", "2023-05-08 14:00:00+02:00"])
+def test_a_time_as_results_print_it_means_its_whole_second_as_the_end(printed: str) -> None:
+    end = NOON + timedelta(seconds=1) - timedelta(microseconds=1)
+
+    assert parse_time_range(printed, printed) == (NOON, end)
 
 
 @pytest.mark.parametrize("nothing", [None, "", "   "])

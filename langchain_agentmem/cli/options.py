@@ -5,7 +5,7 @@ from typing import Annotated, Never
 
 import typer
 
-from langchain_agentmem.errors import AgentMemoryError
+from langchain_agentmem.errors import AgentMemoryError, describe
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.storage.database import FILE_NAME
 
@@ -33,7 +33,7 @@ def open_memory(folder: Path, embedding: str | None, *, must_exist: bool = False
     try:
         return AgentMemory.open(folder, embedding=embedding)
     except (AgentMemoryError, ValueError) as error:
-        fail(str(error))
+        fail(describe(error))
 
 
 def fail(message: str) -> Never:

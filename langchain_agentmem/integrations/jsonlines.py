@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from langchain_agentmem.errors import describe
 from langchain_agentmem.records import Memory, Message, Record
 
 FILE_NAMES = ("messages.jsonl", "memories.jsonl")
@@ -69,7 +70,7 @@ def read_records(path: Path, prefix: str = "") -> Iterator[Line]:
             try:
                 record = _read(raw, prefix)
             except ValidationError as error:
-                yield Line(path, number, None, _describe(error))
+                yield Line(path, number, None, describe(error))
             except ValueError as error:
                 yield Line(path, number, None, str(error))
             else:
@@ -95,10 +96,3 @@ def _read(raw: bytes, prefix: str) -> Record:
         if fields.get(name):
             fields[name] = f"{prefix}{fields[name]}"
     return (Message if "role" in fields else Memory).model_validate(fields)
-
-
-def _describe(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
-        for item in error.errors(include_url=False)
-    )

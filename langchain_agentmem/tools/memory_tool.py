@@ -44,11 +44,7 @@ RecordIds = Annotated[list[RecordId], BeforeValidator(_texts)]
 
 
 def _name_bad_arguments(error: ValidationError) -> str:
-    problems = (
-        f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
-        for item in error.errors(include_url=False)
-    )
-    return f"Unusable arguments: {'; '.join(problems)}"
+    return f"Unusable arguments: {describe(error)}"
 
 
 class MemoryTool(BaseTool):
