@@ -4,6 +4,7 @@ Plain frozen dataclasses: they are made by the thousand on the hot path. `to_dic
 data, which checkpointers can store.
 """
 
+import re
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from html import escape
@@ -113,11 +114,12 @@ EXPLAIN_HEADS = (
     "recency",
 )
 _CONTENT_SHOWN = 120
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 def explain_row(number: int, hit: Any) -> list[str]:
     """Return how a hit came to its place, in the order of `EXPLAIN_HEADS`."""
-    content = " ".join(hit.content.split())
+    content = _CONTROL.sub("\ufffd", " ".join(hit.content.split()))
     if len(content) > _CONTENT_SHOWN:
         content = f"{content[:_CONTENT_SHOWN]} ..."
 

@@ -97,9 +97,10 @@ def fuse_scores(
     """
     bm25 = {id_: score / (1.0 - score) if score < 1.0 else 1e9 for id_, score in keyword}
     best = max(bm25.values(), default=0.0) or 1.0
-    lowest = vector[-1][1] if vector else 0.0
+    # At a fixed depth, so that the head of the answer is the same for every limit.
+    lowest = vector[: 3 * FUSION_DEPTH][-1][1] if vector else 0.0
     spread = (max((score for _, score in vector), default=0.0) - lowest) or 1.0
-    near = {id_: (score - lowest) / spread for id_, score in vector}
+    near = {id_: max(0.0, score - lowest) / spread for id_, score in vector}
     whole = 1.0 + vector_weight
 
     def parts(id_: str) -> Parts:

@@ -276,7 +276,7 @@ class SearchPipeline:
         ]
         if alone:
             return alone, "fts"
-        return [], "embedding" if self._nearest is not None else "fts"
+        return [], "embedding" if vector.vector is not None else "fts"
 
     def _drop_dissimilar(
         self,

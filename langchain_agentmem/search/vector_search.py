@@ -53,13 +53,15 @@ class VectorSearch:
         if not found:
             return Nearest([], similarity)
         weights = context.similarity_weights
-        floor = found[-1][1]
+        # A fixed number lends strength, so that the order does not depend on the limit.
+        lending = dict(found[:SPREAD_OVER])
+        floor = min(lending.values())
         neighbours = self._store.neighbours(request.kind, list(similarity), len(weights))
         scores: dict[str, float] = {}
         for id_, own in found:
             total, whole = own, 1.0
             for weight, around in zip(weights, neighbours.get(id_, []), strict=False):
-                total += weight * sum(similarity.get(each, floor) for each in around)
+                total += weight * sum(lending.get(each, floor) for each in around)
                 whole += weight * len(around)
             scores[id_] = total / whole
         ranking = sorted(scores.items(), key=lambda item: (-item[1], -similarity[item[0]], item[0]))

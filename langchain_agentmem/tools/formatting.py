@@ -31,7 +31,8 @@ _STRUCTURE = re.compile(
     rf"|(?:[-*_][{_BLANK}]*){{3,}}$)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"^(\s*\\*)(?=>)")
+_QUOTED = re.compile(rf"^([{_BLANK}]*\\*)(?=>)")
+_CONTEXT_MARK = re.compile(rf"^([{_BLANK}]*\\*)(?=>[{_BLANK}]*\((?:before|after)\))", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"<(\s*\\*)/")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
@@ -85,10 +86,10 @@ def _message_entry(hit: MessageHit, *, show_id: bool) -> str:
     lines = ["---", header, ""]
     if hit.before:
         lines += [*(_context_line(each, "before") for each in hit.before), ""]
-    content = _content_lines(hit.content)
-    if hit.before or hit.after:
-        # Beside context, a quotation in the text must not be taken for more of it.
-        content = [_QUOTED.sub(r"\1\\", line) for line in content]
+    # Beside context, a quotation in the text must not be taken for more of it; nor elsewhere what
+    # looks like context.
+    mark = _QUOTED if hit.before or hit.after else _CONTEXT_MARK
+    content = [mark.sub(r"\1\\", line) for line in _content_lines(hit.content)]
     lines += content
     if hit.after:
         lines += ["", *(_context_line(each, "after") for each in hit.after)]
@@ -96,7 +97,9 @@ def _message_entry(hit: MessageHit, *, show_id: bool) -> str:
 
 
 def _context_line(message: ContextMessage, where: str) -> str:
-    speaker = f"{message.role} {quote(message.name)}" if message.name else message.role
+    speaker = (
+        f"{message.role} {quote(message.name, separator=':')}" if message.name else message.role
+    )
     text = _one_line(message.content)
     if len(text) > MAX_CONTEXT_CHARS:
         text = f"{text[:MAX_CONTEXT_CHARS]} [... cut]"

@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.cli import app
+from langchain_agentmem.results import EXPLAIN_HEADS
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(
+    return CliRunner(env={"COLUMNS": "240"}).invoke(
         app, ["search", *arguments, "--memory", str(folder), "--embedding", "none"]
     )
 
@@ -80,3 +81,114 @@ def test_a_search_makes_no_memory(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "no memory in" in result.output
     assert not (tmp_path / "nowhere").exists()
+
+
+def rows(output: str) -> list[list[str]]:
+    """The cells of the table that `--explain` prints."""
+    lines = [line for line in output.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+class TestExplain:
+    def test_a_table_follows_what_an_agent_reads(self, folder: Path) -> None:
+        plain = run(folder, "dark mode").output
+        explained = run(folder, "dark mode", "--explain").output
+
+        assert explained.startswith(plain)
+        heads = explained.removeprefix(plain).splitlines()
+        assert heads[0].strip() == "strategy: fts"
+        for head in (*EXPLAIN_HEADS, "matched terms"):
+            assert head in heads[2]
+
+    def test_each_row_tells_rank_score_and_terms(self, folder: Path) -> None:
+        first, second = rows(run(folder, "dark mode roofs", "--explain").output)
+
+        assert [first[0], second[0]] == ["1", "2"]
+        assert {first[1], second[1]} == {"Prefers dark mode", "Dark roof tiles were ordered"}
+        assert [first[3], second[3]] == ["1", "2"]
+        assert float(first[2]) >= float(second[2]) > 0
+        terms = {row[1]: row[-1] for row in (first, second)}
+        assert terms["Prefers dark mode"] == "dark, mode"
+        assert terms["Dark roof tiles were ordered"] == "dark, roof"
+
+    def test_what_was_not_counted_is_left_empty(self, folder: Path) -> None:
+        (row,) = rows(run(folder, "mode", "--explain").output)
+
+        assert row[4:9] == [""] * 5
+
+    def test_with_vectors_both_parts_are_told(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path / "v", embedding="local") as memory:
+            memory.add_memories([Memory(content="Prefers dark mode"), Memory(content="Likes tea")])
+        arguments = ["search", "dark mode", "--explain", "--memory", str(tmp_path / "v")]
+        runner = CliRunner(env={"COLUMNS": "240"})
+        output = runner.invoke(app, [*arguments, "--embedding", "local"]).output
+
+        first = rows(output)[0]
+        assert "strategy: hybrid" in output
+        assert first[1] == "Prefers dark mode"
+        assert first[3:5] == ["1", "1"]
+        similarity, keyword_part, vector_part = map(float, first[5:8])
+        assert 0 < similarity <= 1
+        assert keyword_part + vector_part == pytest.approx(float(first[2]), rel=1e-2)
+
+    @pytest.mark.parametrize(
+        ("content", "shown"),
+        [
+            ("tea [bold]strong[/bold]", "tea [bold]strong[/bold]"),
+            ("tea [/nonsense]", "tea [/nonsense]"),
+            ("tea\n\nat  five", "tea at five"),
+            ("tea " + "x" * 200, "tea " + "x" * 116 + " ..."),
+            pytest.param(
+                "tea \x1b[31m",
+                "tea \ufffd[31m",
+            ),
+        ],
+    )
+    def test_contents_are_one_short_line_and_no_markup(
+        self, folder: Path, content: str, shown: str
+    ) -> None:
+        with AgentMemory.open(folder, embedding="none") as memory:
+            memory.add_memory(content)
+
+        (row,) = rows(run(folder, "tea", "--explain").output)
+
+        assert row[1] == shown
+
+    def test_json_stays_json(self, folder: Path) -> None:
+        assert json.loads(run(folder, "roof", "--explain", "--json").output)["total"] == 1
+
+
+class TestContext:
+    @pytest.fixture
+    def talk(self, folder: Path) -> Path:
+        with AgentMemory.open(folder, embedding="none") as memory:
+            memory.add_messages("gym", [("user", text) for text in ("a", "b", "the gym", "d")])
+        return folder
+
+    @pytest.mark.parametrize(
+        ("context", "shown"),
+        [
+            ("0", "the gym\n"),
+            ("1", "> (before) user: b\n\nthe gym\n\n> (after) user: d\n"),
+            ("5", "> (before) user: a\n> (before) user: b\n\nthe gym\n\n> (after) user: d\n"),
+        ],
+    )
+    def test_so_much_stands_around_a_result(self, talk: Path, context: str, shown: str) -> None:
+        output = run(talk, "gym", "--in", "conversations", "--context", context).output
+
+        assert output.startswith("Found 1 matching message")
+        assert output.endswith(f"\n\n{shown}")
+
+    def test_json_holds_it(self, talk: Path) -> None:
+        result = run(talk, "gym", "--in", "conversations", "--context", "1", "--json")
+        (hit,) = json.loads(result.output)["results"]
+
+        assert [each["content"] for each in hit["before"]] == ["b"]
+        assert [each["content"] for each in hit["after"]] == ["d"]
+
+    @pytest.mark.parametrize("context", ["-1", "6", "many"])
+    def test_another_number_is_an_error_that_names_it(self, talk: Path, context: str) -> None:
+        result = run(talk, "gym", "--in", "conversations", "--context", context)
+
+        assert result.exit_code == 2
+        assert "--context" in result.output

@@ -40,6 +40,17 @@ _MESSAGE = re.compile(
     r" \[(?P<recorded_at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\]"
     r" \(score: (?P<score>\d+\.\d{3})\)"
 )
+# A speaker's name that holds a colon must be quoted: the first one ends the plain name.
+_CONTEXT = re.compile(
+    r"> \((?P<where>before|after)\) (?P<role>user|assistant)"
+    r'(?: (?P<name>"(?:[^"\\]|\\.)*"|[^":\[\]()<>*`\\]+))?: (?P<text>.*)'
+)
+_QUOTED = re.compile(rf"[{BLANK}]*>")
+_CONTEXT_LOOKALIKE = re.compile(rf"[{BLANK}]*>[{BLANK}]*\((?:before|after)\)", re.IGNORECASE)
+_ESCAPED_LOOKALIKE = re.compile(
+    rf"^([{BLANK}]*\\*)\\(?=>[{BLANK}]*\((?:before|after)\))", re.IGNORECASE
+)
+_ESCAPED_QUOTE = re.compile(rf"^([{BLANK}]*\\*)\\(?=>)")
 _NOTHING = {
     "memories": "No matching memories found.",
     "messages": "No matching conversation messages found.",
@@ -65,6 +76,15 @@ class MemoryEntry:
 
 
 @dataclass(frozen=True)
+class ContextEntry:
+    """A message beside a result as an agent reads it."""
+
+    role: str
+    name: str | None
+    text: str
+
+
+@dataclass(frozen=True)
 class MessageEntry:
     """A message as an agent reads it."""
 
@@ -73,6 +93,8 @@ class MessageEntry:
     recorded_at: str
     score: str
     content: str
+    before: list[ContextEntry] = field(default_factory=list)
+    after: list[ContextEntry] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -158,17 +180,66 @@ def _messages(lines: list[str]) -> tuple[list[MessageEntry], list[str]]:
             ),
             len(lines),
         )
+        before, content, after = _apart(lines[4:end])
         entries.append(
             MessageEntry(
                 header["role"],
                 _label(header["session_key"]),
                 header["recorded_at"],
                 header["score"],
-                _content(lines[4:end]),
+                _beside(content) if before or after else _alone(content),
+                before,
+                after,
             )
         )
         lines = lines[end:]
     return entries, lines
+
+
+def _apart(
+    lines: list[str],
+) -> tuple[list[ContextEntry], list[str], list[ContextEntry]]:
+    """Part what was said before, the content, and what was said after; blank lines are between."""
+    first = next((i for i, line in enumerate(lines) if not line.startswith("> (before) ")), 0)
+    last = len(lines)
+    while last > first and lines[last - 1].startswith("> (after) "):
+        last -= 1
+    before = [_context(line) for line in lines[:first]]
+    after = [_context(line) for line in lines[last:]]
+    start, end = first + bool(before), last - bool(after)
+    if any((before and lines[first], after and lines[end])):
+        msg = f"no blank line between context and content: {lines!r}"
+        raise ParseError(msg)
+    return before, lines[start:end], after
+
+
+def _context(line: str) -> ContextEntry:
+    found = _header(_CONTEXT, line)
+    if re.search(r"<\s*/", found["text"]):
+        msg = f"context that closes a tag: {line!r}"
+        raise ParseError(msg)
+    name = found["name"]
+    return ContextEntry(
+        found["role"],
+        None if name is None else _label(name),
+        _without_tag_escapes(found["text"]),
+    )
+
+
+def _alone(lines: list[str]) -> str:
+    for line in lines:
+        if _CONTEXT_LOOKALIKE.match(line):
+            msg = f"content that reads as context: {line!r}"
+            raise ParseError(msg)
+    return _content([_ESCAPED_LOOKALIKE.sub(r"\1", line) for line in lines])
+
+
+def _beside(lines: list[str]) -> str:
+    for line in lines:
+        if _QUOTED.match(line):
+            msg = f"content that reads as context: {line!r}"
+            raise ParseError(msg)
+    return _content([_ESCAPED_QUOTE.sub(r"\1", line) for line in lines])
 
 
 def _header(pattern: re.Pattern[str], line: str) -> re.Match[str]:
