@@ -2,12 +2,12 @@
 
 A data set is a folder that holds `messages.jsonl` and `questions.jsonl`, and perhaps
 `memories.jsonl`, in the interchange format. A question is
-`{question, gold_message_ids}`; further fields are not read.
+`{question, gold_message_ids, category?}`; further fields are not read.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,8 @@ class Question:
     """Its line in `questions.jsonl`, from 1."""
     text: str
     gold: frozenset[str]
+    category: str | None = None
+    """What kind of question it is, where the data set says so."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,12 @@ def _read(folder: Path) -> Dataset:
         [Memory(**fields) for fields in _lines(memories_file)] if memories_file.is_file() else []
     )
     asked = [
-        Question(number, fields["question"], frozenset(fields["gold_message_ids"]))
+        Question(
+            number,
+            fields["question"],
+            frozenset(fields["gold_message_ids"]),
+            fields.get("category"),
+        )
         for number, fields in enumerate(_lines(folder / "questions.jsonl"), start=1)
     ]
     tasks = [_task("messages", {message.id: _spoken_text(message) for message in messages}, asked)]
@@ -108,7 +115,7 @@ def _about_memories(question: Question, memories: list[Memory]) -> Question:
         for memory in memories
         if question.gold.intersection(memory.metadata.get("source_message_ids", ()))
     )
-    return Question(question.number, question.text, gold)
+    return replace(question, gold=gold)
 
 
 def _spoken_text(message: Message) -> str:

@@ -5,199 +5,82 @@ Run it as a script on a folder of data sets (see `datasets.py`):
     python benchmarks/retrieval.py --data ../shared/data/locomo --embedding local --peers
 
 R@k is the share of the records that answer a question which are among the first k results, as a
-mean over questions. Every system gets the same texts, and the vectors of the same model; vectors
-are computed before anything is timed, so that times are those of searching alone.
+mean over questions, with a 95 % confidence interval (bootstrap over questions). Every system gets
+the same texts, and the vectors of the same model; vectors are computed before anything is timed, so
+that times are those of searching alone.
+
+`--ablate` switches one rule of the search at a time, `--cross-validate` chooses parameters on all
+data sets but one and measures them on that one, `--plot` draws the systems side by side.
 """
 
 import argparse
 import json
 import shlex
 import sqlite3
-import statistics
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from datasets import Dataset, RecordsName, Task, read_datasets
+from ablation import ablate, ablation_table
+from coverage import coverage_table
+from datasets import Dataset, read_datasets
+from outcomes import Grouped, Outcome, summarize_by, table
+from plot import plot
 from rich.console import Console
-from rich.table import Table
+from validation import Measured, measure, shipped_parameters, validation_table
 from vector_cache import CachingEmbeddings, open_model
+from world import DegradedError, ask_memory, ask_peers, filled_world
 
-from langchain_agentmem import AgentMemory, SearchResult
-from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.errors import AgentMemoryError
 
 FIRST_K = 5
 MAX_LIMIT = 100
+LEAST_WIDTH = 130  # where nothing is known of the reader's screen, tables are not folded
 OWN_NAME = "AgentMemory"
-SEARCH_TIMEOUT_SECONDS = 60.0  # a busy machine must not turn a hybrid search into a keyword search
-
-Search = Callable[[str], list[str]]
-"""From a query to the ids that were found, best first."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one system made of one question."""
+@dataclass
+class Results:
+    """All that a run measures."""
 
-    dataset: str
-    system: str
-    records: RecordsName
-    question: int
-    gold: list[str]
-    found: list[str]
-    ms: float
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of `AgentMemory` as it is, and of its peers."""
+    switched: list[Outcome] = field(default_factory=list)
+    """Of `AgentMemory` with a rule switched, whose name stands for the system."""
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """By data set, what other parameters give."""
 
-    def recall(self, k: int) -> float:
-        """Return the share of the gold ids that are among the first `k` found."""
-        return len(set(self.gold).intersection(self.found[:k])) / len(self.gold)
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Outcomes in sum."""
-
-    questions: int
-    recall: dict[str, float]
-    median_ms: float
-
-
-class DegradedError(Exception):
-    """`AgentMemory` did not work as it should, so that its figures would mislead."""
+    @property
+    def own(self) -> list[Outcome]:
+        """Outcomes of `AgentMemory` as it is."""
+        return [outcome for outcome in self.outcomes if outcome.system == OWN_NAME]
 
 
 def run(
-    dataset: Dataset, model: CachingEmbeddings | None, limit: int, *, with_peers: bool
-) -> list[Outcome]:
-    """Ask every question of a data set, of `AgentMemory` and perhaps of its peers."""
-    if model is not None:
-        for task in dataset.tasks:
-            model.prepare([*task.texts.values(), *(asked.text for asked in task.questions)])
-        model.save()
-    outcomes: list[Outcome] = []
-    with filled_memory(dataset, model) as memory:
-        for task in dataset.tasks:
-            search = own_search(memory, task.records, limit)
-            outcomes += ask(dataset.name, task, OWN_NAME, search)
-    if with_peers and model is not None:
-        for task in dataset.tasks:
-            with peer_searches(task, model, limit) as searches:
-                for name, search in searches.items():
-                    outcomes += ask(dataset.name, task, name, search)
-    return outcomes
-
-
-def ask(dataset: str, task: Task, system: str, search: Search) -> Iterator[Outcome]:
-    """Time a system's answer to each question."""
-    for question in task.questions:
-        started = time.perf_counter()
-        found = search(question.text)
-        ms = (time.perf_counter() - started) * 1000
-        gold = sorted(question.gold)
-        yield Outcome(dataset, system, task.records, question.number, gold, found, ms)
-
-
-@contextmanager
-def filled_memory(dataset: Dataset, model: CachingEmbeddings | None) -> Iterator[AgentMemory]:
-    """Open a fresh memory in a temporary folder, and import the records of a data set.
-
-    Raises:
-        DegradedError: Not all of it is there to be searched.
-    """
-    with (
-        TemporaryDirectory(prefix="agentmem-bench-") as folder,
-        open_memory(folder, model) as memory,
-    ):
-        memory.add_messages(None, dataset.messages)
-        memory.add_memories(dataset.memories)
-        memory.sync()
-        status = memory.status()
-        expected = (len(dataset.messages), len(dataset.memories), "hybrid" if model else "fts")
-        if (status.messages, status.memories, status.strategy) != expected or status.problems:
-            msg = f"{dataset.name} was not imported whole: {status}"
-            raise DegradedError(msg)
-        yield memory
-
-
-def open_memory(folder: str, model: CachingEmbeddings | None) -> AgentMemory:
-    """Open a memory that uses the model with its weight."""
-    if model is None:
-        return AgentMemory.open(folder, embedding="none")
-    embedder = Embedder(
-        model, name=model.model, identity=model.model, weight=model.weight, fusion=model.fusion
-    )
-    return AgentMemory.open(folder, embedding=embedder, timeout=SEARCH_TIMEOUT_SECONDS)
-
-
-def own_search(memory: AgentMemory, records: RecordsName, limit: int) -> Search:
-    """Return the public search of a memory for this kind of record."""
-
-    def search(query: str) -> list[str]:
-        result: SearchResult[Any]
-        if records == "messages":
-            result = memory.search_conversations(query, limit=limit)
-        else:
-            result = memory.search_memories(query, limit=limit)
-        if result.notes:
-            raise DegradedError("; ".join(result.notes))
-        return [hit.id for hit in result.results]
-
-    return search
-
-
-@contextmanager
-def peer_searches(task: Task, model: CachingEmbeddings, limit: int) -> Iterator[dict[str, Search]]:
-    """Build the peers from the texts of a task, and return their searches by name."""
-    from peers import Item, Peer, build_peers  # needs the extra `bench`
-
-    def search_of(peer: Peer) -> Search:
-        return lambda query: peer.search(query, model.vector(query), limit)
-
-    items = [Item(id_, text, model.vector(text)) for id_, text in task.texts.items()]
-    with ExitStack() as stack:
-        peers = [stack.enter_context(closing(peer)) for peer in build_peers(items)]
-        yield {peer.name: search_of(peer) for peer in peers}
-
-
-def summarize(outcomes: Sequence[Outcome], ks: Iterable[int]) -> Figures:
-    """Take the mean of the recalls and the median of the times."""
-    return Figures(
-        questions=len(outcomes),
-        recall={f"R@{k}": statistics.fmean(each.recall(k) for each in outcomes) for k in ks},
-        median_ms=statistics.median(each.ms for each in outcomes),
-    )
-
-
-def summarize_by(
-    outcomes: Iterable[Outcome], ks: Sequence[int], key: Callable[[Outcome], str]
-) -> dict[tuple[str, RecordsName], Figures]:
-    """Summarize outcomes by what `key` says and by kind of record, in the order of appearance."""
-    groups: dict[tuple[str, RecordsName], list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault((key(outcome), outcome.records), []).append(outcome)
-    return {group: summarize(members, ks) for group, members in groups.items()}
-
-
-def table(
-    title: str, first: str, figures: dict[tuple[str, RecordsName], Figures], ks: Iterable[int]
-) -> Table:
-    """Lay figures out, a row for each."""
-    drawn = Table(title=title, title_justify="left")
-    drawn.add_column(first)
-    drawn.add_column("records")
-    recalls = [f"R@{k}" for k in ks]
-    for column in ("questions", *recalls, "median ms"):
-        drawn.add_column(column, justify="right")
-    for (name, records), row in figures.items():
-        shares = (f"{row.recall[column]:.3f}" for column in recalls)
-        drawn.add_row(name, records, str(row.questions), *shares, f"{row.median_ms:.2f}")
-    return drawn
+    datasets: Sequence[Dataset],
+    model: CachingEmbeddings | None,
+    ks: Sequence[int],
+    arguments: argparse.Namespace,
+    console: Console,
+) -> Results:
+    """Ask every question of the data sets, of `AgentMemory` and of what else is wanted."""
+    results = Results()
+    for dataset in datasets:
+        with console.status(dataset.name), filled_world(dataset, model) as world:
+            results.outcomes += ask_memory(world, OWN_NAME, max(ks))
+            if arguments.ablate:
+                results.switched += ablate(world, max(ks))
+            if arguments.cross_validate:
+                results.measured[dataset.name] = measure(world, ks)
+    if arguments.peers and model is not None:
+        for dataset in datasets:
+            with console.status(f"{dataset.name}, peers"):
+                results.outcomes += ask_peers(dataset, model, max(ks))
+    return results
 
 
 def circumstances(datasets: Sequence[Dataset], model: CachingEmbeddings | None) -> dict[str, Any]:
@@ -212,9 +95,7 @@ def circumstances(datasets: Sequence[Dataset], model: CachingEmbeddings | None) 
         "command": shlex.join(["python", *sys.argv]),
         "questions": sum(dataset.questions for dataset in datasets),
         "questions without a memory that answers": left_out,
-        "embedding": f"{model.model}, fused by {model.fusion}, weight {model.weight:g}"
-        if model
-        else "none",
+        "embedding": _embedding(model),
         "embedded in this run": model.computed if model else 0,
         "versions": {
             "langchain-agentmem": version("langchain-agentmem"),
@@ -222,6 +103,12 @@ def circumstances(datasets: Sequence[Dataset], model: CachingEmbeddings | None) 
             "sqlite": sqlite3.sqlite_version,
         },
     }
+
+
+def _embedding(model: CachingEmbeddings | None) -> str:
+    if model is None:
+        return "none"
+    return f"{model.model}, fused by {model.fusion}, weight {model.weight:g}"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -232,13 +119,24 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=10, help="results of a search, 1 to 100")
     parser.add_argument("--vector-cache", type=Path, help="an .npz file that keeps the vectors")
     parser.add_argument("--peers", action="store_true", help="measure other systems as well")
+    parser.add_argument("--ablate", action="store_true", help="switch one rule at a time")
+    parser.add_argument(
+        "--cross-validate",
+        action="store_true",
+        help="choose parameters on all data sets but one, measure them on that one",
+    )
+    parser.add_argument("--plot", type=Path, help="draw the systems side by side in this .png")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     arguments = parser.parse_args()
     if not 1 <= arguments.limit <= MAX_LIMIT:
         parser.error(f"--limit must be from 1 to {MAX_LIMIT}")
-    for file in (arguments.vector_cache, arguments.json):
+    for file in (arguments.vector_cache, arguments.json, arguments.plot):
         if file and not file.parent.is_dir():
             parser.error(f"there is no folder {file.parent}")
+    if arguments.plot and arguments.plot.suffix.lower() != ".png":
+        parser.error("--plot writes a .png file")
+    if arguments.plot and find_spec("matplotlib") is None:
+        parser.error("--plot needs matplotlib: `pip install 'langchain-agentmem[bench]'`")
     return arguments
 
 
@@ -246,40 +144,73 @@ def main() -> None:
     """Measure, print, and write the figures."""
     arguments = parse_arguments()
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(console.width, LEAST_WIDTH))
     ks = sorted({FIRST_K, arguments.limit})
-    outcomes: list[Outcome] = []
     try:
         datasets = read_datasets(arguments.data)
+        if arguments.cross_validate and len(datasets) == 1:
+            sys.exit("retrieval.py: --cross-validate needs more than one data set")
         model = open_model(arguments.embedding, arguments.vector_cache)
-        for dataset in datasets:
-            with console.status(dataset.name):
-                outcomes += run(dataset, model, max(ks), with_peers=arguments.peers)
+        results = run(datasets, model, ks, arguments, console)
     except (AgentMemoryError, DegradedError, OSError, ValueError) as error:
         sys.exit(f"retrieval.py: {error}")
     except ImportError as error:
         sys.exit(f"retrieval.py: {error}: --peers needs `pip install 'langchain-agentmem[bench]'`")
-    own = [outcome for outcome in outcomes if outcome.system == OWN_NAME]
-    by_dataset = summarize_by(own, ks, lambda outcome: outcome.dataset)
-    total = summarize_by(outcomes, ks, lambda outcome: outcome.system)
     facts = circumstances(datasets, model)
     for name, fact in facts.items():
         console.print(f"{name}: {fact}", markup=False, highlight=False, soft_wrap=True)
     if arguments.peers and model is None:
         console.print("The peers search vectors: with --embedding none they are left out.")
+    elif arguments.peers:
+        from other_peers import missing_peers
+
+        for package in missing_peers():
+            console.print(f"peer left out: {package} (`pip install` it to measure it as well)")
+    by_dataset = summarize_by(results.own, ks, lambda outcome: outcome.dataset)
+    with_category = [outcome for outcome in results.own if outcome.category]
+    by_category = summarize_by(with_category, ks, lambda outcome: str(outcome.category))
+    total = summarize_by(results.outcomes, ks, lambda outcome: outcome.system)
     console.print(table(f"{OWN_NAME} by data set", "data set", by_dataset, ks))
+    if by_category:
+        console.print(table(f"{OWN_NAME} by category", "category", by_category, ks))
     console.print(table("All questions", "system", total, ks))
+    covered = coverage_table(results.outcomes, datasets, ks)
+    if covered:
+        console.print(covered)
     console.print("Times are of searches whose query is embedded already.", highlight=False)
+    if arguments.ablate:
+        console.print(ablation_table(results.own, results.switched, ks))
+        console.print(
+            "Beside each recall, the difference to all rules as shipped; a star where the 95 % "
+            "confidence interval of the\ndifference, question by question, excludes 0.",
+            highlight=False,
+        )
+    if arguments.cross_validate:
+        shipped = shipped_parameters(model.weight if model else None)
+        console.print(validation_table(results.measured, shipped, ks))
     if arguments.json:
+        switched = summarize_by(results.switched, ks, lambda outcome: outcome.system)
         written = {
             **facts,
             "by_dataset": _rows("data_set", by_dataset),
+            "by_category": _rows("category", by_category),
             "total": _rows("system", total),
-            "outcomes": [asdict(outcome) for outcome in outcomes],
+            "ablation": _rows("switched", switched),
+            "cross_validation": {
+                name: {str(chosen): list(found.mean(axis=0)) for chosen, found in own.items()}
+                for name, own in results.measured.items()
+            },
+            "outcomes": [asdict(outcome) for outcome in results.outcomes],
         }
         arguments.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    if arguments.plot:
+        title = f"What search finds: {arguments.data.resolve().name}, embedding {_embedding(model)}"
+        plot(total, ks, title=title, file=arguments.plot)
+        console.print(f"plot: {arguments.plot}", highlight=False)
 
 
-def _rows(first: str, figures: dict[tuple[str, RecordsName], Figures]) -> list[dict[str, Any]]:
+def _rows(first: str, figures: Grouped) -> list[dict[str, Any]]:
     return [
         {first: name, "records": records, **asdict(row)} for (name, records), row in figures.items()
     ]

@@ -1,0 +1,116 @@
+"""Peers whose packages are large or bring much with them: measured where they are installed.
+
+Both get the same vectors as all the others, and are asked with their own defaults.
+"""
+
+import logging
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from peers import Item, Peer, PrecomputedEmbeddings, Vector
+
+_USER = "bench"
+_RECORD_KEY = "record_id"
+
+
+class Mem0Peer:
+    """mem0 with `infer=False`: records are kept as they are, with no language model.
+
+    Its keyword search needs a file from a model hub and its entities a model of spaCy. Where it
+    has them it uses them by itself; else it searches vectors alone.
+    """
+
+    name = "mem0"
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        """Add the items that have a vector, one by one, to a store in a temporary folder."""
+        os.environ["MEM0_TELEMETRY"] = "False"
+        self._folder = tempfile.TemporaryDirectory(prefix="agentmem-bench-mem0-")
+        os.environ["MEM0_DIR"] = self._folder.name
+        logging.getLogger("mem0").setLevel(logging.ERROR)  # it warns at each text of what it lacks
+        folder = Path(self._folder.name)
+        self._embeddings = PrecomputedEmbeddings(items)
+        self._memory = import_module("mem0").Memory.from_config(
+            {
+                "embedder": {"provider": "langchain", "config": {"model": self._embeddings}},
+                # Never asked: with `infer=False` there is nothing for it to do.
+                "llm": {"provider": "openai", "config": {"api_key": "unused"}},
+                "vector_store": {
+                    "provider": "qdrant",
+                    "config": {
+                        "collection_name": f"bench-{uuid.uuid4()}",
+                        "path": str(folder / "vectors"),
+                        "embedding_model_dims": self._embeddings.dimensions,
+                    },
+                },
+                "history_db_path": str(folder / "history.db"),
+            }
+        )
+        for item in items:
+            if item.vector is not None:
+                self._embeddings.expect(item.text, item.vector)  # it embeds texts as queries
+                self._memory.add(
+                    [{"role": "user", "content": item.text}],
+                    user_id=_USER,
+                    metadata={_RECORD_KEY: item.id},
+                    infer=False,
+                )
+
+    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+        """Return the ids of the `k` best items."""
+        self._embeddings.expect(query, query_vector)
+        found = self._memory.search(query, filters={"user_id": _USER}, top_k=k)
+        return [each["metadata"][_RECORD_KEY] for each in found["results"]]
+
+    def close(self) -> None:
+        """Close the store and delete its folder."""
+        self._memory.vector_store.client.close()
+        self._memory.close()
+        self._folder.cleanup()
+
+
+class TxtaiPeer:
+    """txtai's hybrid index: BM25 and vectors, half each."""
+
+    name = "txtai hybrid"
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        """Index the items that have a vector."""
+        self._vectors = {item.text: item.vector for item in items if item.vector is not None}
+
+        def transform(texts: Sequence[str]) -> np.ndarray:
+            return np.array([self._vectors[text] for text in texts], dtype=np.float32)
+
+        self._index = import_module("txtai").Embeddings(
+            method="external", transform=transform, hybrid=True
+        )
+        self._index.index([(item.id, item.text, None) for item in items if item.vector is not None])
+
+    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+        """Return the ids of the `k` best items."""
+        self._vectors.setdefault(query, query_vector)
+        return [id_ for id_, _ in self._index.search(query, k)]
+
+    def close(self) -> None:
+        """Free the index."""
+        self._index.close()
+
+
+OTHERS: dict[str, Callable[[Sequence[Item]], Peer]] = {"mem0": Mem0Peer, "txtai": TxtaiPeer}
+"""Peers by the package that they need."""
+
+
+def build_other_peers(items: Sequence[Item]) -> list[Peer]:
+    """Build those of the peers whose packages are installed."""
+    return [build(items) for package, build in OTHERS.items() if find_spec(package)]
+
+
+def missing_peers() -> list[str]:
+    """Return the packages of those peers that are not installed."""
+    return [package for package in OTHERS if not find_spec(package)]
