@@ -320,7 +320,7 @@ class Database:
         if self._uri is None:
             if self.path is not None:
                 # Turning WAL on writes to the file, which must be ours for that.
-                self._check_ours(connection)
+                self._check_ours_at_once(connection)
                 _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
@@ -345,6 +345,13 @@ class Database:
         if version == 0:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute("INSERT INTO meta VALUES ('memory_id', ?)", (uuid.uuid4().hex,))
+
+    def _check_ours_at_once(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")  # between two looks another process may make the tables
+        try:
+            self._check_ours(connection)
+        finally:
+            connection.rollback()
 
     def _check_ours(self, connection: sqlite3.Connection) -> int:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,20 @@ def test_the_home_folder_is_written_with_a_tilde(
     monkeypatch.setenv("HOME", str(tmp_path))
 
     assert private_folder("~/memory") == tmp_path / "memory"
+
+
+def test_first_openings_at_the_same_moment_all_see_a_database_of_this_package(
+    tmp_path: Path,
+) -> None:
+    openers = 8
+    for number in range(40):
+        path = tmp_path / f"{number}.sqlite3"
+        barrier = threading.Barrier(openers)
+
+        def open_and_close(path: Path = path, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
+            Database(path).close()
+
+        with ThreadPoolExecutor(openers) as pool:
+            for done in [pool.submit(open_and_close) for _ in range(openers)]:
+                done.result()
