@@ -188,6 +188,8 @@ class Record(BaseModel):
 
     id: Label = Field(default="", max_length=512)
     """Stable id. Empty until saved: saving derives one from the owner and the text."""
+    given_id: Label = ""
+    """The id that the writer gave, where another owner had it already and `id` is another."""
     content: Text
     session_key: Label = ""
     """The conversation it belongs to, or comes from."""

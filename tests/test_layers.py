@@ -14,7 +14,7 @@ LONGEST_MODULE = 410
 LAYERS = (
     ("errors", "quoting"),
     ("records",),
-    ("results", "scopes", "capture"),
+    ("results", "scopes", "capture", "interchange"),
     ("embeddings",),
     ("storage",),
     ("search",),

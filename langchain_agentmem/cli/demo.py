@@ -13,7 +13,7 @@ from rich.table import Table
 
 from langchain_agentmem.cli.options import Embedding, open_memory
 from langchain_agentmem.embeddings.settings import EmbeddingSettings
-from langchain_agentmem.integrations.jsonlines import read_records
+from langchain_agentmem.interchange import read_records
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.tools.toolkit import AgentMemoryToolkit
 

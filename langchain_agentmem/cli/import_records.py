@@ -10,7 +10,7 @@ import typer
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.cli.sync import progress_bar
 from langchain_agentmem.errors import AgentMemoryError
-from langchain_agentmem.integrations.jsonlines import Line, count_lines, files_of, read_records
+from langchain_agentmem.interchange import Line, count_lines, files_of, read_records
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Memory, Message
 

@@ -155,6 +155,7 @@ class RecordKind(Generic[RecordT, HitT]):
     def _fields(self, row: sqlite3.Row) -> dict[str, Any]:
         return {
             "id": row["id"],
+            "given_id": row["given_id"] or "",
             "content": row["content"],
             "session_key": row["session_key"],
             "scope": row["scope"],

@@ -15,6 +15,7 @@ from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 
 EVERYTHING = Visibility()
+_LONGEST_ID_TAKEN = 499  # so that what is put behind it leaves an id that a record may have
 
 
 def locate(
@@ -46,9 +47,13 @@ def find_saved(
         owner = " AND ".join(f"+{name} = ?" for name in kind.identity_fields)
         return _fetch_one(
             connection,
-            f"SELECT * FROM {kind.name} WHERE (id = ? OR given_id = ?) AND {owner} "
-            "ORDER BY given_id IS NOT NULL",
-            (record.id, record.id, *(getattr(record, name) for name in kind.identity_fields)),
+            f"SELECT * FROM {kind.name} WHERE (id IN (?1, ?2) OR given_id IN (?1, ?2)) "
+            f"AND {owner} ORDER BY id <> ?1, given_id IS NOT NULL",
+            (
+                record.id,
+                record.given_id or record.id,
+                *(getattr(record, name) for name in kind.identity_fields),
+            ),
         )
     sql = (
         f"SELECT * FROM {kind.name} WHERE scope = ? AND scope_id = ? AND content_hash = ?"
@@ -71,15 +76,15 @@ def insert(connection: sqlite3.Connection, kind: RecordKind, record: Record) -> 
     id_ = record.id or _derived_id(kind, record)
     # The same id under another owner, or of another kind, is another record.
     if _id_is_taken(connection, id_):
-        id_ = f"{id_}-{uuid.uuid4().hex[:12]}"
+        id_ = f"{id_[:_LONGEST_ID_TAKEN]}-{uuid.uuid4().hex[:12]}"
     columns = ("id", "given_id", "content_hash", *kind.row_columns)
     marks = ", ".join("?" * len(columns))
-    given = record.id if record.id and record.id != id_ else None
+    given = (record.id if record.id != id_ else "") or record.given_id
     cursor = connection.execute(
         f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
-        (id_, given, _content_hash(record.content), *kind.to_row(record)),
+        (id_, given or None, _content_hash(record.content), *kind.to_row(record)),
     )
-    return record.model_copy(update={"id": id_}), int(cursor.lastrowid or 0)
+    return record.model_copy(update={"id": id_, "given_id": given}), int(cursor.lastrowid or 0)
 
 
 def store(connection: sqlite3.Connection, kind: RecordKind, seq: int, record: Record) -> None:

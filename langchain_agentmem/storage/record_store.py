@@ -8,7 +8,7 @@ conversation). Without an id, a memory is known by its text, a message by role, 
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, R
 from langchain_agentmem.storage.record_rows import EVERYTHING
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
+_PAGE = 500
 Changed = dict[str, list[str]]
 """Ids of changed records, by the name of their kind."""
 
@@ -268,6 +269,24 @@ class RecordStore:
         with self._database.read() as connection:
             return [row[0] for row in connection.execute(sql, (*condition.parameters, limit))]
 
+    def each(self, kind: RecordKind, condition: Condition) -> Iterator[Any]:
+        """Read all records that meet the condition, in the order they were saved.
+
+        A page is in memory at a time. What is saved meanwhile comes too.
+        """
+        sql = (
+            f"SELECT r.* FROM {kind.name} r WHERE r.seq > ? AND {condition.sql} "
+            "ORDER BY r.seq LIMIT ?"
+        )
+        last = 0
+        while True:
+            with self._database.read() as connection:
+                page = connection.execute(sql, (last, *condition.parameters, _PAGE)).fetchall()
+            yield from map(kind.from_row, page)
+            if len(page) < _PAGE:
+                return
+            last = page[-1]["seq"]
+
     def count(self, kind: RecordKind, condition: Condition) -> int:
         """Count the records that meet the condition."""
         sql = f"SELECT count(*) FROM {kind.name} r WHERE {condition.sql}"
@@ -294,7 +313,8 @@ class RecordStore:
         changes: Mapping[str, Any],
     ) -> Any:
         old = kind.from_row(row)
-        record = _filed(kind, {**dict(old), **changes, "id": old.id}, given=changes)
+        fixed = {"id": old.id, "given_id": old.given_id}
+        record = _filed(kind, {**dict(old), **changes, **fixed}, given=changes)
         if record == old:
             return old
         record = _touched(record, changes)
@@ -349,7 +369,7 @@ def _next_version(old: RecordT, record: RecordT, *, deleted: bool) -> RecordT:
     given = {name: getattr(record, name) for name in record.model_fields_set}
     # Saying a thing twice does not change it: without an id, the first saying stands.
     changes = given if record.id or deleted else {}
-    merged = old.model_copy(update={**changes, "id": old.id})
+    merged = old.model_copy(update={**changes, "id": old.id, "given_id": old.given_id})
     return old if merged == old and not deleted else _touched(merged, changes)
 
 

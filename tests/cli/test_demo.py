@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langchain_agentmem.cli import app
-from langchain_agentmem.integrations.jsonlines import read_records
+from langchain_agentmem.interchange import read_records
 from langchain_agentmem.records import Memory, Message
 
 DATA = Path(str(files("langchain_agentmem.cli") / "demo_data"))

@@ -157,7 +157,8 @@ def test_different_records_are_kept_both_with_their_own_fields(
     assert records[0].id != records[1].id
     for given, stored in zip((one, other), records, strict=True):
         assert parts.store.get(stored.id) == stored
-        assert stored == given.model_copy(update={"id": stored.id})
+        taken = given.id if given.id and given.id != stored.id else ""
+        assert stored == given.model_copy(update={"id": stored.id, "given_id": taken})
     # Saved once more, each is itself.
     assert parts.save(one).records == [records[0]]
     assert parts.save(other).records == [records[1]]

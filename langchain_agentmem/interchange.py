@@ -1,20 +1,35 @@
-"""The interchange format: JSON Lines, one memory or message a line.
+"""The interchange format: JSON Lines, one memory or message a line, read and written.
 
 A line with a `role` is a message, any other a memory. See `Memory` and `Message` for the fields.
+What `write_line` writes, `read_records` reads back as the same record.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from langchain_agentmem.errors import describe
-from langchain_agentmem.records import Memory, Message, Record
+from langchain_agentmem.records import Memory, Message, Record, format_time
 
 FILE_NAMES = ("messages.jsonl", "memories.jsonl")
 """The files that are read where a folder is given."""
+
+_MESSAGE_FIELDS = (
+    *("id", "given_id", "session_key", "role", "name", "content", "recorded_at"),
+    *("scope", "scope_id", "metadata"),
+)
+_MEMORY_FIELDS = (
+    *("id", "given_id", "content", "type", "priority", "scene_name", "scope", "scope_id"),
+    *("strength", "tags", "session_key", "created_at", "updated_at", "metadata"),
+)
+_ALWAYS_WRITTEN = ("id", "content", "type", "role")
+# Line ends to some readers, though not in JSON Lines.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +92,20 @@ def read_records(path: Path, prefix: str = "") -> Iterator[Line]:
                 yield Line(path, number, record)
 
 
+def write_line(record: Record) -> str:
+    """Write a record as a line of JSON, its end included.
+
+    Fields that hold what they hold unless given are left out.
+    """
+    fields: dict[str, Any] = {}
+    for name in _MESSAGE_FIELDS if isinstance(record, Message) else _MEMORY_FIELDS:
+        value = getattr(record, name)
+        unless_given = type(record).model_fields[name].default
+        if name in _ALWAYS_WRITTEN or value not in (unless_given, [], {}):
+            fields[name] = format_time(value) if isinstance(value, datetime) else value
+    return f"{json.dumps(fields, ensure_ascii=False).translate(_LINE_ENDS)}\n"
+
+
 def _read(raw: bytes, prefix: str) -> Record:
     try:
         fields = json.loads(raw.decode("utf-8-sig"))
@@ -89,10 +118,12 @@ def _read(raw: bytes, prefix: str) -> Record:
     if not isinstance(fields, dict):
         msg = "is not a JSON object"
         raise ValueError(msg)  # noqa: TRY004  (a bad line, like the others)
+    if isinstance(fields.get("id"), int) and not isinstance(fields["id"], bool):
+        fields["id"] = str(fields["id"])
     if "role" in fields and not fields.get("session_key"):
         msg = "session_key: a message needs one"
         raise ValueError(msg)
-    for name in ("id", "session_key") if prefix else ():
+    for name in ("id", "given_id", "session_key") if prefix else ():
         if fields.get(name):
             fields[name] = f"{prefix}{fields[name]}"
     return (Message if "role" in fields else Memory).model_validate(fields)
