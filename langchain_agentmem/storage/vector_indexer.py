@@ -7,14 +7,14 @@ repeated: an entry leaves the queue only after its vector is written.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
 from filelock import Timeout
 
-from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.embeddings.embedder import Embedded, Embedder
 from langchain_agentmem.errors import describe, trace
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
@@ -25,7 +25,7 @@ from langchain_agentmem.storage.ownership import (
     TURN_TIMEOUT_SECONDS,
 )
 from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import VectorIndex
+from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,19 @@ OTHER_MODEL = (
 )
 Progress = Callable[[int, int], None]
 """Called with the entries that are done and those that remain."""
+
+
+Embed = Callable[[Mapping[str, str]], Embedded]
+"""Makes vectors of texts by record id; the answer goes by the position of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyVector:
+    """A vector that was made elsewhere, with the model of the index, of exactly this text."""
+
+    text: str
+    vector: Vectors
+    """(dim,) float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +145,22 @@ class VectorIndexer:
         backlog = self._work(self._queue.take_after, BACKLOG_PER_WRITE)
         return Indexed(own.written + backlog.written, backlog.problem)
 
+    def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
+        """Write ready vectors, by record id; nothing is embedded.
+
+        A record that does not wait for its vector, or says something else by now, is passed over.
+        """
+
+        def look_up(texts: Mapping[str, str]) -> Embedded:
+            found = ((i, ready[id_], text) for i, (id_, text) in enumerate(texts.items()))
+            return Embedded({i: own.vector for i, own, text in found if own.text == text})
+
+        def take(limit: int, after: int) -> list[QueueEntry]:
+            entries = self._queue.take(len(ready), kind.name, list(ready))
+            return [entry for entry in entries if entry.seq > after][:limit]
+
+        return self._work(take, len(ready), embed=look_up)
+
     def index_a_little(self) -> None:
         """Work on a few entries, unless somebody is at it or the model fails at present."""
         if not (self._embedder.cooling_down or self._lock.locked()):
@@ -157,6 +186,7 @@ class VectorIndexer:
         take: Callable[[int, int], list[QueueEntry]],
         limit: int | None,
         progress: Progress | None = None,
+        embed: Embed | None = None,
     ) -> Indexed:
         written = processed = position = 0
         problem: str | None = None
@@ -175,7 +205,7 @@ class VectorIndexer:
                     if not entries:
                         break
                     position = entries[-1].seq
-                    levelled = self._level(entries)
+                    levelled = self._level(entries, embed or self._embed)
                 written += levelled.written
                 problem = levelled.problem or problem
                 processed += len(entries)
@@ -211,7 +241,10 @@ class VectorIndexer:
         while self._writes and time.monotonic() < give_up:
             time.sleep(TURN_POLL_SECONDS)
 
-    def _level(self, entries: Sequence[QueueEntry]) -> "_Levelled":
+    def _embed(self, texts: Mapping[str, str]) -> Embedded:
+        return self._embedder.embed_documents(list(texts.values()))
+
+    def _level(self, entries: Sequence[QueueEntry], embed: Embed) -> "_Levelled":
         """Bring the vectors of some records level, and take off the entries that are done."""
         result = _Levelled()
         for kind in KINDS:
@@ -227,7 +260,7 @@ class VectorIndexer:
                 self._index.delete(kind, gone)
                 self._queue.done(asked[id_] for id_ in gone)
             if texts:
-                self._write(kind, texts, asked, result)
+                self._write(kind, texts, asked, result, embed)
         return result
 
     def _write(
@@ -236,9 +269,10 @@ class VectorIndexer:
         texts: dict[str, str],
         asked: dict[str, QueueEntry],
         result: "_Levelled",
+        embed: Embed,
     ) -> None:
         ids = list(texts)
-        embedded = self._embedder.embed_documents(list(texts.values()))
+        embedded = embed(texts)
         written = [ids[position] for position in embedded.vectors]
         if written:
             self._index.upsert(kind, written, list(embedded.vectors.values()))

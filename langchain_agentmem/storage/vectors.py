@@ -7,7 +7,7 @@ over when its owner is gone.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.ownership import Ownership, turns
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
-from langchain_agentmem.storage.vector_indexer import Indexed, Progress, VectorIndexer
+from langchain_agentmem.storage.vector_indexer import Indexed, Progress, ReadyVector, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 logger = logging.getLogger(__name__)
@@ -162,6 +162,15 @@ class VectorHalf:
         if not ids:
             return Indexed(0)
         done = indexer.index(kind, ids)
+        self._keep_private()
+        return done
+
+    def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
+        """Write vectors that were made elsewhere with this model, by record id."""
+        indexer = self._ready_indexer()
+        if indexer is None:
+            return Indexed(0, self.problem)
+        done = indexer.take_over(kind, ready)
         self._keep_private()
         return done
 
