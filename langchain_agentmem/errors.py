@@ -10,8 +10,6 @@ Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
 
 import traceback
 
-from pydantic import ValidationError
-
 _MAX_DESCRIPTION = 500
 
 
@@ -33,6 +31,8 @@ class EmbeddingError(AgentMemoryError):
 
 def _fields(error: BaseException) -> str | None:
     """Name the fields that a pydantic error is about, and what is wrong with each."""
+    from pydantic import ValidationError
+
     if not isinstance(error, ValidationError):
         return None
     return "; ".join(

@@ -45,16 +45,39 @@ def test_all_errors_have_one_base() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
+    needless = [*HEAVY, "httpx", "rich", "tenacity"]
     script = f"""
 import sys
-import langchain_agentmem
-print(*[name for name in {HEAVY!r} if name in sys.modules])
+from langchain_agentmem import *
+print(*[name for name in {needless!r} if name in sys.modules])
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
     )
 
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+def test_the_command_line_explains_itself_without_loading_what_it_runs() -> None:
+    script = f"""
+import sys
+from typer.testing import CliRunner
+from langchain_agentmem.cli import app
+answer = CliRunner().invoke(app, ["--help"])
+assert answer.exit_code == 0 and "import" in answer.output, answer.output
+needless = {sorted(set(HEAVY) - {"typer"})!r} + ["langchain_core", "numpy", "pydantic", "sqlite3"]
+print(*[name for name in needless if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
+    )
+
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+def test_a_name_that_is_not_there_is_said_to_be_missing() -> None:
+    with pytest.raises(AttributeError, match=r"langchain_agentmem.*Nothing"):
+        _ = langchain_agentmem.Nothing
 
 
 @pytest.mark.parametrize("embedding", ["none", "openai_compatible"])

@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-from langchain_core.tools import BaseTool
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from langchain_agentmem.cli.options import Embedding, open_memory
-from langchain_agentmem.embeddings.settings import EmbeddingSettings
-from langchain_agentmem.interchange import read_records
-from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.tools.toolkit import AgentMemoryToolkit
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+    from rich.console import Console
+
+    from langchain_agentmem.memory import AgentMemory
 
 _SEARCHED = 20
 
@@ -25,6 +23,11 @@ Ranks = dict[str, int | None]
 
 def demo(embedding: Embedding = None) -> None:
     """Show both tools at work. Needs no key and no network, and leaves nothing behind."""
+    from rich.console import Console
+
+    from langchain_agentmem.embeddings.settings import EmbeddingSettings
+    from langchain_agentmem.memory import AgentMemory
+
     console = Console(highlight=False, soft_wrap=True)
     with (
         as_file(files("langchain_agentmem.cli") / "demo_data") as data,
@@ -50,7 +53,9 @@ def demo(embedding: Embedding = None) -> None:
     _compare(console, questions, with_embedding, without)
 
 
-def _fill(memory: AgentMemory, data: Path) -> None:
+def _fill(memory: "AgentMemory", data: Path) -> None:
+    from langchain_agentmem.interchange import read_records
+
     for name in ("memories", "messages"):
         lines = list(read_records(data / f"{name}.jsonl"))
         records: list[Any] = [line.record for line in lines]
@@ -60,7 +65,7 @@ def _fill(memory: AgentMemory, data: Path) -> None:
             memory.add_messages(None, records)
 
 
-def _ask(console: Console, memory: AgentMemory, questions: Questions, shown: int) -> Ranks:
+def _ask(console: "Console", memory: "AgentMemory", questions: Questions, shown: int) -> Ranks:
     """Ask every question, print what the agent reads, return the rank of the expected record."""
     ranks: Ranks = {}
     for tool, asked in zip(_tools(memory), questions.values(), strict=True):
@@ -74,17 +79,23 @@ def _ask(console: Console, memory: AgentMemory, questions: Questions, shown: int
     return ranks
 
 
-def _tools(memory: AgentMemory) -> Sequence[BaseTool]:
+def _tools(memory: "AgentMemory") -> "Sequence[BaseTool]":
+    from langchain_agentmem.tools.toolkit import AgentMemoryToolkit
+
     return AgentMemoryToolkit(memory=memory).get_tools()
 
 
-def _rank(tool: BaseTool, query: str, gold: list[str]) -> int | None:
+def _rank(tool: "BaseTool", query: str, gold: list[str]) -> int | None:
     call = {"name": tool.name, "args": {"query": query, "limit": _SEARCHED}, "id": "demo"}
     found = tool.invoke({"type": "tool_call", **call}).artifact["results"]
     return next((rank for rank, hit in enumerate(found, start=1) if hit["id"] in gold), None)
 
 
-def _compare(console: Console, questions: Questions, with_embedding: Ranks, without: Ranks) -> None:
+def _compare(
+    console: "Console", questions: Questions, with_embedding: Ranks, without: Ranks
+) -> None:
+    from rich.table import Table
+
     table = Table("query", "with embedding", "by keywords alone", box=None)
     for asked in questions.values():
         for question in asked:

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.cli.sync import progress_bar
 from langchain_agentmem.errors import AgentMemoryError
-from langchain_agentmem.interchange import Line, count_lines, files_of, read_records
-from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.records import Memory, Message
+
+if TYPE_CHECKING:
+    from langchain_agentmem.interchange import Line
+    from langchain_agentmem.memory import AgentMemory
 
 _BATCH = 500
 _PROBLEMS_SHOWN = 20
@@ -42,6 +43,8 @@ def import_records(
     embedding: Embedding = None,
 ) -> None:
     """Import memories and messages. Bad lines are reported by number, the rest is kept."""
+    from langchain_agentmem.interchange import count_lines, files_of, read_records
+
     try:
         sources = [(path, file) for path in paths for file in files_of(path)]
         total = sum(count_lines(file) for _, file in sources)
@@ -68,7 +71,7 @@ def import_records(
         raise typer.Exit(1)
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+def _batches(lines: "Iterator[Line]") -> "Iterator[list[Line]]":
     batch: list[Line] = []
     for line in lines:
         batch.append(line)
@@ -80,9 +83,12 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
 
 
 def _save(
-    memory: AgentMemory, lines: list[Line], counts: Counter[str], *, replace: bool
+    memory: "AgentMemory", lines: "list[Line]", counts: Counter[str], *, replace: bool
 ) -> list[str]:
     """Save a batch; returns what is wrong with its lines."""
+    from langchain_agentmem.interchange import Line
+    from langchain_agentmem.records import Memory, Message
+
     problems = [str(line) for line in lines if line.record is None]
     for noun, record_type in (("memories", Memory), ("messages", Message)):
         chosen = [line for line in lines if isinstance(line.record, record_type)]

@@ -1,13 +1,14 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Never
+from typing import TYPE_CHECKING, Annotated, Never
 
 import typer
 
 from langchain_agentmem.errors import AgentMemoryError, describe
-from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.storage.database import FILE_NAME
+
+if TYPE_CHECKING:
+    from langchain_agentmem.memory import AgentMemory
 
 Folder = Annotated[
     Path,
@@ -26,8 +27,12 @@ Embedding = Annotated[
 DEFAULT_FOLDER = Path("agent-memory")
 
 
-def open_memory(folder: Path, embedding: str | None, *, must_exist: bool = False) -> AgentMemory:
+def open_memory(folder: Path, embedding: str | None, *, must_exist: bool = False) -> "AgentMemory":
     """Open a memory, or end the command with a message."""
+    # Not before it is needed: `--help` is to answer at once.
+    from langchain_agentmem.memory import AgentMemory
+    from langchain_agentmem.storage.database import FILE_NAME
+
     if must_exist and not (folder / FILE_NAME).is_file():
         fail(f"no memory in {folder}: make one with `agentmem import`, or name it with --memory")
     try:

@@ -2,18 +2,15 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.errors import AgentMemoryError
-from langchain_agentmem.results import EXPLAIN_HEADS, SearchResult, explain_row
-from langchain_agentmem.storage.text import index_text, query_terms, readable_terms
-from langchain_agentmem.tools.formatting import format_memories, format_messages
+
+if TYPE_CHECKING:
+    from langchain_agentmem.results import SearchResult
 
 
 class Where(StrEnum):
@@ -50,6 +47,8 @@ def search(
     embedding: Embedding = None,
 ) -> None:
     """Search a memory, and print what an agent would read."""
+    from langchain_agentmem.tools.formatting import format_memories, format_messages
+
     filters: dict[str, Any] = {"session_key": session, "after": after, "before": before}
     if where is Where.MEMORIES:
         filters |= {"type": type_, "scene": scene}
@@ -71,7 +70,14 @@ def search(
         _explain(result)
 
 
-def _explain(result: SearchResult[Any]) -> None:
+def _explain(result: "SearchResult[Any]") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from langchain_agentmem.results import EXPLAIN_HEADS, explain_row
+    from langchain_agentmem.storage.text import index_text, query_terms, readable_terms
+
     table = Table(*EXPLAIN_HEADS, "matched terms", title=f"strategy: {result.strategy}")
     asked = {term.text: term.prefix for term in query_terms(result.query)}
     for number, hit in enumerate(result.results, start=1):

@@ -1,15 +1,27 @@
 """`agentmem sync`: bring the vectors level with the records."""
 
+from typing import TYPE_CHECKING
+
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.errors import AgentMemoryError
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
-def progress_bar() -> Progress:
+
+def progress_bar() -> "Progress":
     """Return a progress bar on stderr, which goes when it is done; none where nobody looks on."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),

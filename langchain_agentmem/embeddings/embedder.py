@@ -16,7 +16,6 @@ from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-import tenacity
 from langchain_core.embeddings import Embeddings
 
 from langchain_agentmem.embeddings.faults import Fault, read_fault
@@ -33,7 +32,6 @@ MAX_IN_DOUBT = 3
 """After so many texts in a row that fail one by one for an unknown reason, none is to blame."""
 MAX_WAIT_SECONDS = 10.0
 """The longest pause between two attempts, whatever the service asks for."""
-_backoff = tenacity.wait_exponential(multiplier=0.2, max=2.0)
 
 
 @dataclass(slots=True)
@@ -199,16 +197,19 @@ class Embedder:
         Raises:
             _BatchError: It failed for good.
         """
+        import tenacity
+
+        backoff = tenacity.wait_exponential(multiplier=0.2, max=2.0)
 
         def may_help(error: BaseException) -> bool:
             # A service that hangs would hang again, and a write must come back.
             fault = error.fault if isinstance(error, _BatchError) else None
             return fault is not None and fault.kind in ("busy", "broken") and not fault.timed_out
 
-        def pause(state: tenacity.RetryCallState) -> float:
+        def pause(state: "tenacity.RetryCallState") -> float:
             error = state.outcome.exception() if state.outcome else None
             asked = error.fault.retry_after if isinstance(error, _BatchError) else None
-            return min(MAX_WAIT_SECONDS, max(asked or 0.0, _backoff(state)))
+            return min(MAX_WAIT_SECONDS, max(asked or 0.0, backoff(state)))
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(may_help),

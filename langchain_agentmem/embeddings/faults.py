@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-import httpx
-
 from langchain_agentmem.errors import EmbeddingError, describe
 
 Kind = Literal["busy", "broken", "refused", "input", "other"]
@@ -54,6 +52,8 @@ def read_fault(error: Exception) -> Fault:
             if status in statuses:
                 kind = candidate
         return Fault(kind, f"HTTP status {status}", _retry_after(error))
+    import httpx
+
     for cause in _causes(error):
         if isinstance(cause, TimeoutError | httpx.TimeoutException):
             return Fault("busy", "it did not answer in time", timed_out=True)
