@@ -79,6 +79,7 @@ class Searching:
         limit: int = 5,
         *,
         session_key: str | None = None,
+        exclude_session: str | None = None,
         after: Any = None,
         before: Any = None,
         role: str | None = None,
@@ -95,6 +96,7 @@ class Searching:
             query: Any text. A blank one finds nothing.
             limit: How many results at the most, 1 to 100.
             session_key: Only messages of this conversation.
+            exclude_session: Only messages of other conversations than this.
             after: Only messages recorded then or later (datetime, ISO 8601 or epoch).
             before: Only messages recorded then or earlier; a date means its whole day.
             role: Only messages of this role; None: of user and assistant. System prompts and
@@ -117,7 +119,11 @@ class Searching:
             MESSAGES,
             query,
             limit,
-            filters={"session_key": session_key, "role": role},
+            filters={
+                "session_key": session_key,
+                "exclude_session": exclude_session,
+                "role": role,
+            },
             bounds={"after": after, "before": before},
             visibility=self._sees(config, scope),
             min_similarity=min_similarity,

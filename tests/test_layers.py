@@ -22,6 +22,7 @@ LAYERS = (
     ("searching", "upkeep"),
     ("memory",),
     ("tools", "integrations"),
+    ("middleware",),
     ("cli",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
+from langchain_agentmem.scopes import Turn
 from langchain_agentmem.search.request import MAX_CONTEXT
 from langchain_agentmem.tools.formatting import format_messages
 from langchain_agentmem.tools.memory_tool import Answer, OptionalText, RequiredText
@@ -60,6 +61,8 @@ class ConversationSearchTool(SearchTool):
     args_schema: type[BaseModel] = ConversationSearchInput
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
     """How many messages before and after each result are shown with it."""
+    past_only: bool = False
+    """Whether the thread that the tool is called in is left out, unless it is asked for."""
 
     def _run(
         self,
@@ -98,4 +101,8 @@ class ConversationSearchTool(SearchTool):
         )
 
     def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
-        return {**super()._options(config, **filters), "context": self.context}
+        options = {**super()._options(config, **filters), "context": self.context}
+        if self.past_only and not filters["session_key"]:
+            turn = self._guarded(lambda: Turn.from_config(config))
+            options["exclude_session"] = turn.thread_id
+        return options

@@ -32,6 +32,8 @@ class AgentMemoryToolkit(BaseToolkit):
     """How much results must differ from those above them; None: not at all."""
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
     """How many messages before and after each found message are shown with it."""
+    past_only: bool = False
+    """Whether `conversation_search` leaves out the thread that it is called in."""
 
     def get_tools(self) -> list[BaseTool]:
         """Return `memory_search` and `conversation_search`, and with `editing` four more."""
@@ -44,7 +46,7 @@ class AgentMemoryToolkit(BaseToolkit):
         }
         tools: list[BaseTool] = [
             MemorySearchTool(**options, show_ids=self.editing),
-            ConversationSearchTool(**options, context=self.context),
+            ConversationSearchTool(**options, context=self.context, past_only=self.past_only),
         ]
         if self.editing:
             tools += [

@@ -55,5 +55,6 @@ def test_the_memory_is_not_part_of_a_dump(keyword_memory: AgentMemory) -> None:
         "editing": False,
         "half_life_days": None,
         "min_similarity": None,
+        "past_only": False,
     }
     assert "AgentMemory object" not in repr(toolkit)
