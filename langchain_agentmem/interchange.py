@@ -19,13 +19,10 @@ from langchain_agentmem.records import Memory, Message, Record, format_time
 FILE_NAMES = ("messages.jsonl", "memories.jsonl")
 """The files that are read where a folder is given."""
 
-_MESSAGE_FIELDS = (
-    *("id", "given_id", "session_key", "role", "name", "content", "recorded_at"),
-    *("scope", "scope_id", "metadata"),
-)
-_MEMORY_FIELDS = (
+_FIRST_OF_MESSAGE = ("id", "given_id", "session_key", "role", "name", "content", "recorded_at")
+_FIRST_OF_MEMORY = (
     *("id", "given_id", "content", "type", "priority", "scene_name", "scope", "scope_id"),
-    *("strength", "tags", "session_key", "created_at", "updated_at", "metadata"),
+    *("strength", "tags", "session_key", "created_at", "updated_at"),
 )
 _ALWAYS_WRITTEN = ("id", "content", "type", "role")
 # Line ends to some readers, though not in JSON Lines.
@@ -98,9 +95,11 @@ def write_line(record: Record) -> str:
     Fields that hold what they hold unless given are left out.
     """
     fields: dict[str, Any] = {}
-    for name in _MESSAGE_FIELDS if isinstance(record, Message) else _MEMORY_FIELDS:
+    known = type(record).model_fields
+    first = _FIRST_OF_MESSAGE if isinstance(record, Message) else _FIRST_OF_MEMORY
+    for name in dict.fromkeys([*first, *known]):
         value = getattr(record, name)
-        unless_given = type(record).model_fields[name].default
+        unless_given = known[name].default
         if name in _ALWAYS_WRITTEN or value not in (unless_given, [], {}):
             fields[name] = format_time(value) if isinstance(value, datetime) else value
     return f"{json.dumps(fields, ensure_ascii=False).translate(_LINE_ENDS)}\n"

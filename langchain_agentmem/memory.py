@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
 from langchain_agentmem.capture import as_memories, as_messages
-from langchain_agentmem.embeddings.provider import EmbeddingChoice
+from langchain_agentmem.embeddings.provider import EmbeddingChoice, embedding_of_store
 from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
-from langchain_agentmem.scopes import Turn, Visibility
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.searching import Config, Searching
 from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
@@ -16,15 +15,17 @@ from langchain_agentmem.storage.doctor import Doctor
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import Changed, RecordStore, Saved
+from langchain_agentmem.storage.vector_indexer import Progress
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import ChromaSource, VectorHalf
+from langchain_agentmem.transfer import Into, Transfer
 from langchain_agentmem.twins import in_thread
 from langchain_agentmem.upkeep import Upkeep
 
 SEARCH_TIMEOUT_SECONDS = 5.0
 
 
-class AgentMemory(Searching, Upkeep):
+class AgentMemory(Searching, Transfer, Upkeep):
     """What an agent remembers: memories and messages, searched by meaning and by words.
 
     Make one with `open` or `in_memory`. One object serves any number of threads and tasks. Every
@@ -122,6 +123,55 @@ class AgentMemory(Searching, Upkeep):
             timeout=timeout,
             require_scope=require_scope,
         )
+
+    @classmethod
+    def from_chroma(
+        cls,
+        collection: Any,
+        folder: str | Path = "agent-memory",
+        *,
+        embedding: EmbeddingChoice = None,
+        into: Into = "memories",
+        copy_vectors: bool = True,
+        config: Config | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Self:
+        """Open the memory in a folder and take a Chroma collection's documents in.
+
+        What was left out is logged as a warning; `import_chroma` on an open memory reports it.
+
+        Args:
+            collection: See `import_chroma`.
+            folder: See `open`.
+            embedding: The embedding that made the collection's vectors. None: that of a
+                `langchain_chroma.Chroma` store itself, or the one that the environment names;
+                where there is neither, documents are found by keyword alone.
+            into: See `import_chroma`.
+            copy_vectors: See `import_chroma`.
+            config: See `import_chroma`.
+            progress: See `import_chroma`.
+            **options: Further arguments of `open`.
+
+        Raises:
+            TypeError: See `open` and `import_chroma`.
+            ValueError: See `open` and `import_chroma`.
+            AgentMemoryError: See `open` and `import_chroma`.
+        """
+        memory = cls.open(folder, embedding=embedding_of_store(embedding, collection), **options)
+        try:
+            report = memory.import_chroma(
+                collection,
+                into=into,
+                copy_vectors=copy_vectors,
+                config=config,
+                progress=progress,
+            )
+        except BaseException:
+            memory.close()
+            raise
+        report.log_problems()
+        return memory
 
     def add_memory(
         self,
@@ -297,21 +347,6 @@ class AgentMemory(Searching, Upkeep):
             conflicts=saved.conflicts,
             records=saved.records,
         )
-
-    def _writes_as(self, config: Config | None) -> Turn:
-        """Return the turn that new records are filed for."""
-        turn = Turn.from_config(config)
-        if self._require_scope and config is not None and not turn.user_id:
-            msg = (
-                'config["configurable"] names no user_id: with require_scope, what a turn saves '
-                "must belong to somebody"
-            )
-            raise ValueError(msg)
-        return turn
-
-    def _may_touch(self, config: Config | None) -> Visibility:
-        """Return what may be edited: by code that names no turn, everything."""
-        return Visibility() if config is None else self._sees(config)
 
     def _level(self, changed: Changed) -> int:
         """Bring the vectors of changed records level; returns how many records there are."""

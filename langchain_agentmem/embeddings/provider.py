@@ -53,6 +53,21 @@ def make_embedder(choice: EmbeddingChoice) -> Embedder | None:
     return _from_settings(choice)
 
 
+def embedding_of_store(choice: EmbeddingChoice, store: Any) -> EmbeddingChoice:
+    """Return the embedding to adopt a vector store with.
+
+    That is the user's choice, else the store's own, else the one that the environment names, else
+    none: the default embedding would make other vectors than those in the store.
+    """
+    if choice is not None:
+        return choice
+    own = getattr(store, "embeddings", None)
+    if isinstance(own, Embeddings):
+        return own
+    settings = EmbeddingSettings()
+    return settings if "provider" in settings.model_fields_set else "none"
+
+
 def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
     fusion, weight = _FUSION.get(settings.provider or "none", _STANDARD)
     options: dict[str, Any] = {

@@ -131,6 +131,16 @@ class VectorHalf:
         self.open_index()
 
     @property
+    def wanted(self) -> bool:
+        """Whether records wait for vectors: there is a model, or one is missing."""
+        return self.embedder is not None or self.problem is not None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the vectors are, if it is a folder of this memory's."""
+        return self._chroma.folder
+
+    @property
     def can_be_retried(self) -> bool:
         """Whether a vector index is wanted and missing, and it is time to try again."""
         missing = self.embedder is not None and self._indexer is None
@@ -194,8 +204,7 @@ class VectorHalf:
 
     def pending(self) -> int:
         """Count the records that wait for their vectors; 0 where no vectors are wanted."""
-        wanted = self.embedder is not None or self.problem is not None
-        return self._queue.pending() if wanted else 0
+        return self._queue.pending() if self.wanted else 0
 
     def backlog(self, visibility: Visibility | None = None) -> str | None:
         """Tell in a sentence what the vector index lacks, or None.

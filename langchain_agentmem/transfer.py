@@ -1,0 +1,290 @@
+"""What comes in from elsewhere in bulk, and what goes out again."""
+
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from langchain_agentmem.capture import as_memories, as_messages
+from langchain_agentmem.documents import as_record
+from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.errors import StorageError, describe
+from langchain_agentmem.interchange import write_line
+from langchain_agentmem.reports import ImportReport, MemoryStats
+from langchain_agentmem.scopes import Turn, Visibility
+from langchain_agentmem.storage.database import Database, private_folder
+from langchain_agentmem.storage.foreign_collection import Document, ForeignCollection
+from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.statistics import count_all
+from langchain_agentmem.storage.vector_indexer import Progress, ReadyVector
+from langchain_agentmem.storage.vectors import VectorHalf
+from langchain_agentmem.twins import in_thread
+
+Config = Mapping[str, Any]
+Into = Literal["memories", "conversations"]
+_KIND_OF: dict[str, RecordKind] = {"memories": MEMORIES, "conversations": MESSAGES}
+_SAMPLES = 3
+_LEAST_OWN_SIMILARITY = 0.3
+"""Cosine of a text's vectors by two models of no kinship: about 0. By one model, as query and as
+document: near 1."""
+
+
+class Transfer:
+    """The part of `AgentMemory` that imports collections, exports, and counts what there is."""
+
+    _database: Database
+    _store: RecordStore
+    _vectors: VectorHalf
+    _require_scope: bool
+
+    def import_chroma(
+        self,
+        collection: Any,
+        *,
+        into: Into = "memories",
+        copy_vectors: bool = True,
+        config: Config | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Take the documents of a Chroma collection in, with their ids and vectors.
+
+        With the embedding that made the collection its vectors are copied and no document is
+        embedded; one query is, to see that the embedding fits. Without an embedding the documents
+        are found by keyword; imported once more with it, they get their vectors. Doing it again
+        adds what is new and changes nothing.
+
+        Args:
+            collection: A chromadb `Collection`, or a `langchain_chroma.Chroma` vector store.
+            into: What documents become: `memories`, or messages of `conversations`.
+            copy_vectors: False: have the documents embedded anew, by `sync()`.
+            config: The `RunnableConfig` of the turn whose records they are; documents whose
+                metadata names a user or a scope id are that one's.
+            progress: Called with the number of documents done and of those that remain.
+
+        Raises:
+            TypeError: `collection` is no Chroma collection.
+            ValueError: `into` is unknown, or the collection's vectors are not those of this
+                memory's embedding. Nothing was imported.
+            EmbeddingError: The embedding failed to embed a query. Nothing was imported.
+            StorageError: The database cannot be written. Earlier pages are kept.
+        """
+        if into not in _KIND_OF:
+            msg = f"into: use one of {', '.join(_KIND_OF)}, not {into!r}"
+            raise ValueError(msg)
+        kind = _KIND_OF[into]
+        source = ForeignCollection(collection)
+        turn = self._writes_as(config)
+        embedder = self._vectors.embedder if copy_vectors else None
+        notes = [] if embedder is None else _notes_on_vectors(source, embedder)
+        report = ImportReport()
+        total, done = source.count(), 0
+        for page in source.pages(vectors=embedder is not None):
+            report += self._take_in(kind, source.name, page, turn)
+            done += len(page)
+            if progress is not None:
+                progress(done, max(0, total - done))
+        return ImportReport(problems=notes) + report
+
+    def export(
+        self, path: str | Path, *, replace: bool = False, config: Config | None = None
+    ) -> dict[str, int]:
+        """Write all live records as JSON Lines, which `agentmem import` reads back.
+
+        Every field and the order are kept; deleted records are left out. A record is in memory at
+        a time.
+
+        Args:
+            path: A folder, made if missing, for `memories.jsonl` and `messages.jsonl`; or a file
+                that ends in `.jsonl`, for both.
+            replace: Write over files that are there.
+            config: The `RunnableConfig` of a turn: only what it can see is written.
+
+        Returns:
+            The number of `memories` and of `messages`.
+
+        Raises:
+            ValueError: A file is there already.
+            StorageError: The database cannot be read, or a file cannot be written; a file that
+                was there is then as it was.
+        """
+        path = Path(path).expanduser()
+        one_file = path.suffix == ".jsonl"
+        files = {kind: path if one_file else path / f"{kind.name}.jsonl" for kind in KINDS}
+        for file in files.values():
+            if file.exists() and not replace:
+                msg = f"path: {file} is there already (replace=True writes over it)"
+                raise ValueError(msg)
+        private_folder(path.parent if one_file else path)
+        counts: dict[str, int] = {}
+        for file, of_file in itertools.groupby(files, key=files.__getitem__):
+            _write_file(file, self._lines(list(of_file), config, counts))
+        return counts
+
+    def export_lines(
+        self, only: Into | None = None, *, config: Config | None = None
+    ) -> Iterator[str]:
+        """Iterate over what `export` writes, a line each with its end.
+
+        Args:
+            only: `memories` or `conversations`; None: memories, then messages.
+            config: As in `export`.
+        """
+        kinds = list(KINDS) if only is None else [_KIND_OF[only]]
+        return self._lines(kinds, config, {})
+
+    def stats(self, *, most: int = 10, config: Config | None = None) -> MemoryStats:
+        """Count what there is by type, role, scene, session, scope and month, and its size.
+
+        Args:
+            most: How many values of each are told, the most frequent ones.
+            config: The `RunnableConfig` of a turn: only what it can see is counted.
+
+        Raises:
+            ValueError: `most` is less than 1.
+            StorageError: The database cannot be read.
+        """
+        if most < 1:
+            msg = f"most must be at least 1, not {most}"
+            raise ValueError(msg)
+        return count_all(
+            self._database,
+            visibility=self._may_touch(config),
+            most=most,
+            vectors=self._vectors.folder,
+            wants_vectors=self._vectors.wanted,
+        )
+
+    aimport_chroma = in_thread(import_chroma)
+    aexport = in_thread(export)
+    astats = in_thread(stats)
+
+    def _take_in(
+        self, kind: RecordKind, name: str, page: list[Document], turn: Turn
+    ) -> ImportReport:
+        """Save a page of documents, and copy their vectors."""
+        records, documents, problems = [], [], []
+        for document in page:
+            if document.text is None or not document.text.strip():
+                problems.append(f"{document.id}: has no text")
+                continue
+            try:
+                record = as_record(
+                    kind.record_type, document.id, document.text, document.metadata, name
+                )
+            except ValueError as error:
+                problems.append(f"{document.id}: {describe(error)}")
+                continue
+            records.append(record)
+            documents.append(document)
+        skipped = len(problems)
+        filed = (
+            as_messages(None, records, turn)[0] if kind is MESSAGES else as_memories(records, turn)
+        )
+        saved = self._store.save(kind, filed, replace=False)
+        problems += [
+            f"{documents[i].id}: is there with other content; kept as it was"
+            for i in saved.conflicts
+        ]
+        ready = {
+            stored.id: ReadyVector(kind.embedded_text(given), document.vector)
+            for stored, given, document in zip(saved.records, filed, documents, strict=True)
+            if document.vector is not None
+        }
+        copied = self._vectors.take_over(kind, ready) if ready else None
+        if copied is not None and copied.problem is not None:
+            problems.append(copied.problem)
+        return ImportReport(
+            saved=len(set(saved.changed)),
+            duplicates=saved.duplicates,
+            conflicts=len(saved.conflicts),
+            indexed=copied.written if copied is not None else 0,
+            pending=self._vectors.pending(),
+            skipped=skipped,
+            problems=problems,
+        )
+
+    def _lines(
+        self, kinds: list[RecordKind], config: Config | None, counts: dict[str, int]
+    ) -> Iterator[str]:
+        visibility = self._may_touch(config)
+        for kind in kinds:
+            counts[kind.name] = 0
+            for record in self._store.each(kind, kind.where({}, visibility, whole=True)):
+                yield write_line(record)
+                counts[kind.name] += 1
+
+    def _writes_as(self, config: Config | None) -> Turn:
+        """Return the turn that new records are filed for."""
+        turn = Turn.from_config(config)
+        if self._require_scope and config is not None and not turn.user_id:
+            msg = (
+                'config["configurable"] names no user_id: with require_scope, what a turn saves '
+                "must belong to somebody"
+            )
+            raise ValueError(msg)
+        return turn
+
+    def _may_touch(self, config: Config | None) -> Visibility:
+        """Return what may be edited: by code that names no turn, everything."""
+        if config is None:
+            return Visibility()
+        return Turn.from_config(config).sees(require=self._require_scope)
+
+
+def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str]:
+    """Check that a collection's vectors are those of a model; returns what is to be known.
+
+    Raises:
+        ValueError: They are not.
+        EmbeddingError: The model cannot be asked.
+    """
+    page = next(source.pages(vectors=True), [])
+    samples = [d for d in page if d.vector is not None and d.text and d.text.strip()]
+    samples = sorted(samples, key=lambda d: len(d.text or ""))[len(samples) // 2 :][:_SAMPLES]
+    if not samples:
+        return []
+    way_out = (
+        f'give the embedding that made "{source.name}", or copy_vectors=False to have its '
+        'documents embedded anew, or "none" to search them by keyword alone'
+    )
+    own: list[float] = []
+    for document in samples:
+        text, theirs = document.text or "", document.vector
+        ours = embedder.embed_query(text)
+        if theirs is None or len(theirs) != len(ours):
+            msg = (
+                f"embedding: {embedder.name} makes vectors of {len(ours)} dimensions, the "
+                f"collection has {0 if theirs is None else len(theirs)}: {way_out}"
+            )
+            raise ValueError(msg)
+        lengths = float(np.linalg.norm(ours)) * float(np.linalg.norm(theirs))
+        own.append(float(ours @ theirs) / (lengths or 1.0))
+        if own[-1] >= _LEAST_OWN_SIMILARITY:
+            break
+    else:
+        msg = (
+            f"embedding: {embedder.name} did not make the collection's vectors: those of its own "
+            f"texts are not alike (cosine {max(own):.2f}): {way_out}"
+        )
+        raise ValueError(msg)
+    note = source.other_ranking(page)
+    return [note] if note else []
+
+
+def _write_file(file: Path, lines: Iterator[str]) -> None:
+    """Write a file for its user alone; the one that was there goes when it is complete."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
+            out.writelines(lines)
+        partial.replace(file)
+    except OSError as error:
+        msg = f"cannot write {file}: {error.strerror or error}"
+        raise StorageError(msg) from error
+    finally:
+        partial.unlink(missing_ok=True)
