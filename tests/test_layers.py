@@ -12,7 +12,7 @@ LONGEST_MODULE = 410
 
 # From the ground up. A module imports from lower layers, and from its own.
 LAYERS = (
-    ("errors", "quoting"),
+    ("errors", "quoting", "workers"),
     ("records",),
     ("results", "scopes", "capture", "documents", "interchange", "reports"),
     ("embeddings",),

@@ -1,32 +1,32 @@
 """Work that is waited for only so long, and whose failure is a line in the log.
 
-Each job has a daemon thread: one that hangs holds up neither its agent nor the interpreter's end.
-Sync and async callers share everything but the waiting.
+A job that hangs holds up neither its agent nor the interpreter's end. Sync and async callers share
+everything but the waiting.
 """
 
 import asyncio
 import contextvars
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from langchain_agentmem.errors import trace
+from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 DEFAULT_TIMEOUT_SECONDS = 2.0
-MOST_AT_ONCE = 256
+MOST_AT_ONCE = 64
 """Jobs of one `TimeLimit` that may be under way: a memory that hangs must not fill the process."""
 
 
 @dataclass(frozen=True)
 class Job(Generic[T]):
-    """Work under way in a thread of its own."""
+    """Work under way in a thread."""
 
     future: "Future[T]"
     limit: "TimeLimit"
@@ -44,7 +44,9 @@ class Job(Generic[T]):
     async def aresult(self) -> T:
         """Wait for the result without blocking the event loop."""
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(self.future), self._left())
+            # Shielded: a caller that stops waiting does not call the work off.
+            waited = asyncio.shield(asyncio.wrap_future(self.future))
+            return await asyncio.wait_for(waited, self._left())
         except Exception as error:  # noqa: BLE001  (as above)
             return self._given_up(error)
 
@@ -80,36 +82,14 @@ class TimeLimit:
             raise ValueError(msg)
         self.seconds = seconds
         self.what = what
-        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._workers = Workers(MOST_AT_ONCE, f"agentmem-{what}")
 
     def start(self, work: Callable[[], T], *, otherwise: T) -> Job[T]:
         """Begin `work` in a thread, in the caller's context."""
-        future: Future[T] = Future()
-        # Running from the start: a caller that stops waiting does not call the work off.
-        future.set_running_or_notify_cancel()
-        context = contextvars.copy_context()
-        if self._free.acquire(blocking=False):
-            run = threading.Thread(
-                target=self._run,
-                args=(context, work, future),
-                name=f"agentmem-{self.what}",
-                daemon=True,
-            )
-            try:
-                run.start()
-            except RuntimeError as error:  # no more threads, or the interpreter is ending
-                self._free.release()
-                future.set_exception(error)
-        else:
-            future.set_exception(RuntimeError(f"{MOST_AT_ONCE} jobs are still under way"))
-        return Job(future, self, otherwise, time.monotonic())
-
-    def _run(self, context: contextvars.Context, work: Callable[[], T], future: Any) -> None:
+        started = time.monotonic()
         try:
-            result = context.run(work)
-        except BaseException as error:  # noqa: BLE001  (it is raised where the result is read)
+            future = self._workers.submit(contextvars.copy_context().run, work)
+        except RuntimeError as error:  # no more threads, or the program is ending
+            future = Future()
             future.set_exception(error)
-        else:
-            future.set_result(result)
-        finally:
-            self._free.release()
+        return Job(future, self, otherwise, started)
