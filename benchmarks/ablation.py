@@ -21,7 +21,7 @@ from langchain_agentmem.search import fusion
 from langchain_agentmem.search.vector_search import Nearest, VectorSearch
 from langchain_agentmem.storage import text, windows
 from langchain_agentmem.storage.keyword_index import KeywordHits, KeywordIndex
-from langchain_agentmem.storage.kinds import MESSAGES, Context
+from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, Context, RecordKind
 
 ALL_ON = "all on"
 DEPTH_TRIED = 60
@@ -48,7 +48,17 @@ class Rule:
 
 
 @contextmanager
-def message_context(**changes: Any) -> Iterator[None]:
+def _replaced(kind: RecordKind[Any, Any], name: str, value: object) -> Iterator[None]:
+    shipped = getattr(kind, name)
+    # Frozen, so that nobody changes it by mistake; here it is meant, and undone.
+    object.__setattr__(kind, name, value)
+    try:
+        yield
+    finally:
+        object.__setattr__(kind, name, shipped)
+
+
+def message_context(**changes: Any) -> AbstractContextManager[None]:
     """Replace parameters of how a message is understood with its neighbours.
 
     Args:
@@ -56,12 +66,7 @@ def message_context(**changes: Any) -> Iterator[None]:
     """
     shipped = MESSAGES.context
     assert isinstance(shipped, Context)  # noqa: S101  (messages have one)
-    # Frozen, so that nobody changes it by mistake; here it is meant, and undone.
-    object.__setattr__(MESSAGES, "context", replace(shipped, **changes))
-    try:
-        yield
-    finally:
-        object.__setattr__(MESSAGES, "context", shipped)
+    return _replaced(MESSAGES, "context", replace(shipped, **changes))
 
 
 @contextmanager
@@ -127,6 +132,7 @@ RULES: Sequence[Rule] = (
         "without all three",
         lambda _: message_context(weights=(), similarity_weights=(), speaker_bonus=0.0),
     ),
+    Rule("without source messages", lambda _: _replaced(MEMORIES, "sources", None)),
     Rule("fusion by ranks (RRF, weight 1)", _by_ranks, needs="scores"),
     Rule(f"fusion depth {DEPTH_TRIED}, not {fusion.FUSION_DEPTH}", _deeper, needs="vectors"),
     Rule(f"by ranks, depth {DEPTH_TRIED}", _by_ranks_deeper, needs="scores"),

@@ -57,6 +57,8 @@ class MemoryHit(Hit):
     created_at: datetime
     updated_at: datetime | None
     metadata: dict[str, Any]
+    source: str | None = None
+    """The id of the message it was distilled from that matches the query best, if any does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

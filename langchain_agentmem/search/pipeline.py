@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vectors import VectorHalf
+from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Branch:
     """The cosine of each id to the query, from the vector branch."""
     excluded: Condition | None = None
     """What the query excludes, from the keyword branch."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """By id, the source through which a record matches too, from the keyword branch."""
 
 
 class SearchPipeline:
@@ -85,8 +88,8 @@ class SearchPipeline:
         self._embedder = vectors.embedder
         self._timeout = timeout
         # Of their own, so that a model that hangs holds up nothing else.
-        self._vector_workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="agentmem-vectors")
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="agentmem")
+        self._vector_workers = Workers(_WORKERS, "agentmem-vectors")
+        self._workers = Workers(_WORKERS, "agentmem")
 
     @property
     def _nearest(self) -> VectorSearch | None:
@@ -132,7 +135,7 @@ class SearchPipeline:
         async search like the cancellation of its own task.
         """
         for workers in (self._vector_workers, self._workers):
-            workers.shutdown(wait=False)
+            workers.close()
 
     # --- decisions, shared by sync and async ---
 
@@ -159,10 +162,11 @@ class SearchPipeline:
                 request.condition,
                 request.candidates,
                 deadline=time.monotonic() + self._timeout,
+                source_condition=request.source_condition,
             )
         except Exception as error:  # noqa: BLE001  (the other branch answers)
             return _failed(f"keyword search failed: {describe(error)}")
-        return Branch(found.ranking, excluded=found.excluded)
+        return Branch(found.ranking, excluded=found.excluded, sources=found.sources)
 
     def _vector_branch(self, request: SearchRequest[HitT], nearest: VectorSearch) -> Branch:
         assert self._embedder is not None  # noqa: S101  (vectors come with an embedder)
@@ -219,6 +223,7 @@ class SearchPipeline:
                 keyword_part=place.keyword_part,
                 vector_part=place.vector_part,
                 recency=factors.get(place.id),
+                **({"source": keyword.sources[place.id]} if place.id in keyword.sources else {}),
                 **around.get(place.id, {}),
             )
             for place in shown
@@ -357,14 +362,10 @@ class SearchPipeline:
         except TimeoutError:
             return self._too_slow()
 
-    async def _in(
-        self, workers: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
-    ) -> T:
+    async def _in(self, workers: Workers, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.wrap_future(self._submit(workers, function, *arguments))
 
-    def _submit(
-        self, workers: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any
-    ) -> "Future[T]":
+    def _submit(self, workers: Workers, function: Callable[..., T], *arguments: Any) -> "Future[T]":
         try:
             return workers.submit(function, *arguments)
         except RuntimeError:

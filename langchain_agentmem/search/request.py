@@ -51,6 +51,12 @@ class SearchRequest(Generic[HitT]):
         """The condition that every result meets."""
         return self.kind.where(self.filters, self.visibility)
 
+    @cached_property
+    def source_condition(self) -> Condition | None:
+        """The condition on what records were distilled from, where the kind has such sources."""
+        sources = self.kind.sources
+        return None if sources is None else sources.where({}, self.visibility)
+
     @property
     def candidates(self) -> int:
         """How many candidates each index is asked for."""

@@ -16,6 +16,7 @@ from threading import Lock, RLock
 from weakref import WeakSet
 
 from langchain_agentmem.errors import StorageError
+from langchain_agentmem.storage.schema import MIGRATIONS
 
 FILE_NAME = "agentmem.sqlite3"
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -26,57 +27,6 @@ _TORN_BY_FORK = (
     "was in use at the moment of the fork that made this process, and SQLite does not survive "
     "that: fork while nothing uses the memory, or start processes by spawn"
 )
-
-_COMMON_COLUMNS = """
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    given_id TEXT,
-    content TEXT NOT NULL,
-    content_hash BLOB NOT NULL,
-    session_key TEXT NOT NULL,
-    scope TEXT NOT NULL,
-    scope_id TEXT NOT NULL,
-    metadata TEXT,
-    deleted_at INTEGER"""
-
-# Times are whole microseconds since 1970-01-01 UTC. `given_id` is the id that a writer gave, where
-# that of the record had to be another one.
-_SCHEMA_1 = f"""
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE memories ({_COMMON_COLUMNS},
-    type TEXT NOT NULL COLLATE NOCASE,
-    priority INTEGER NOT NULL,
-    scene_name TEXT NOT NULL,
-    scene_folded TEXT NOT NULL,
-    strength REAL NOT NULL,
-    tags TEXT,
-    created_at INTEGER NOT NULL,
-    updated_at INTEGER
-);
-CREATE INDEX memories_owner ON memories (scope, scope_id, content_hash);
-CREATE INDEX memories_given_id ON memories (given_id) WHERE given_id IS NOT NULL;
-CREATE INDEX memories_type ON memories (type);
-CREATE INDEX memories_scene ON memories (scene_folded);
-CREATE INDEX memories_time ON memories (created_at);
-CREATE TABLE messages ({_COMMON_COLUMNS},
-    role TEXT NOT NULL,
-    name TEXT,
-    recorded_at INTEGER NOT NULL
-);
-CREATE INDEX messages_session ON messages (session_key, recorded_at);
-CREATE INDEX messages_owner ON messages (scope, scope_id, content_hash);
-CREATE INDEX messages_given_id ON messages (given_id) WHERE given_id IS NOT NULL;
-CREATE INDEX messages_time ON messages (recorded_at);
-CREATE TABLE vector_queue (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL,
-    id TEXT NOT NULL,
-    UNIQUE (kind, id)
-);
-"""
-
-_MIGRATIONS = (_SCHEMA_1,)
-"""One script per schema version; `PRAGMA user_version` counts those that ran."""
 
 
 def private_folder(folder: str | Path) -> Path:
@@ -301,7 +251,7 @@ class Database:
             except sqlite3.OperationalError:
                 connection.close()
                 continue
-            if version < len(_MIGRATIONS):
+            if version < len(MIGRATIONS):
                 msg = f"{self.location} is of an older version and cannot be upgraded here"
                 raise StorageError(msg)
             return connection
@@ -338,7 +288,7 @@ class Database:
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         version = self._check_ours(connection)
-        for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             for statement in script.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
@@ -355,10 +305,10 @@ class Database:
 
     def _check_ours(self, connection: sqlite3.Connection) -> int:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > len(_MIGRATIONS):
+        if version > len(MIGRATIONS):
             msg = (
                 f"{self.location} was written by a newer version of langchain-agentmem "
-                f"(schema {version}, this one knows {len(_MIGRATIONS)}): upgrade the package"
+                f"(schema {version}, this one knows {len(MIGRATIONS)}): upgrade the package"
             )
             raise StorageError(msg)
         application = connection.execute("PRAGMA application_id").fetchone()[0]

@@ -5,20 +5,18 @@ terms: no text that a user sends can be syntax. FTS5 ranks by BM25. Where SQLite
 ranks by how many terms match; where that is missing too, there is no keyword index.
 """
 
+import math
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
-from langchain_agentmem.storage.text import (
-    ANALYSIS_VERSION,
-    QueryTerm,
-    index_text,
-)
+from langchain_agentmem.storage.sources import has_sources, lent_by_sources
+from langchain_agentmem.storage.text import ANALYSIS_VERSION, QueryTerm, index_text
 from langchain_agentmem.storage.windows import (
     WINDOW_HITS,
     inverse_document_frequency,
@@ -78,6 +76,8 @@ class KeywordHits:
     """Pairs of id and score, best first."""
     excluded: Condition | None = None
     """The further condition of a query with NOT, or None."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """By id, the source whose score was added to that of a record."""
 
 
 class KeywordIndex:
@@ -154,7 +154,9 @@ class KeywordIndex:
         query: str,
         condition: Condition,
         limit: int,
+        *,
         deadline: float | None = None,
+        source_condition: Condition | None = None,
     ) -> KeywordHits:
         """Rank the records that match a query.
 
@@ -165,6 +167,8 @@ class KeywordIndex:
             condition: What a record must meet.
             limit: How many to return at the most.
             deadline: `time.monotonic()` seconds after which the search is given up.
+            source_condition: What the sources of a record must meet to give it their scores; None:
+                they give nothing.
 
         Returns:
             Ids with scores within 0 to 1. With FTS5 the score is BM25 `b` (k1 = 1.2, b = 0.75)
@@ -177,49 +181,60 @@ class KeywordIndex:
             return KeywordHits([])
         parsed = query_language.parse(query, self._engine.name)
         if parsed.strict is not None:
-            found = self._match(kind, parsed.strict, condition, limit, deadline=deadline)
-            if found:
+            with self._database.read(deadline) as connection:
+                rows = self._rows(connection, kind, parsed.strict, condition, limit)
+            if rows:
+                found = [(id_, _saturated(_strength(place))) for _, id_, place in rows]
                 return KeywordHits(found, self._exclusion(kind, parsed.excluded))
         if not parsed.natural:
             return KeywordHits([])
-        found = self._match(
-            kind, parsed.natural, condition, limit, deadline=deadline, terms=parsed.terms
+        with self._database.read(deadline) as connection:
+            scores = self._match(connection, kind, parsed, condition, limit)
+            lent = {}
+            if kind.sources and source_condition and has_sources(connection, kind):
+                # Always as many, so that the order does not depend on the limit.
+                matching = self._match(
+                    connection, kind.sources, parsed, source_condition, WINDOW_HITS
+                )
+                lent = lent_by_sources(connection, kind, matching, condition)
+        for id_, each in lent.items():
+            scores[id_] = scores.get(id_, 0.0) + each.score
+        ranking = sorted(scores.items(), key=lambda item: -item[1])  # stable: ties keep their order
+        return KeywordHits(
+            [(id_, _saturated(score)) for id_, score in ranking[:limit]],
+            sources={id_: each.source for id_, each in lent.items()},
         )
-        return KeywordHits(found)
 
     def _match(
         self,
+        connection: sqlite3.Connection,
         kind: RecordKind,
-        expression: str,
+        query: query_language.KeywordQuery,
         condition: Condition,
         limit: int,
-        *,
-        deadline: float | None,
-        terms: Sequence[QueryTerm] = (),
-    ) -> list[tuple[str, float]]:
-        """Rank what matches an expression; with its terms, by windows where the kind has any.
+    ) -> dict[str, float]:
+        """Score what matches any term of a query, by windows where the kind has any.
 
         Plain hits beyond those that are looked at with their neighbours follow behind.
         """
-        in_context = kind.context is not None and bool(terms) and self._engine.name == "fts5"
-        with self._database.read(deadline) as connection:
-            rows = self._rows(connection, kind, expression, condition, limit)
-            if not in_context:
-                return [(id_, _score(place)) for _, id_, place in rows]
-            ranked = rank_windows(
-                connection,
-                kind,
-                [seq for seq, _, _ in rows[:WINDOW_HITS]],
-                table=self.table(kind),
-                terms=terms,
-                rarity=self._rarity(connection, kind, terms),
-                condition=condition,
+        rows = self._rows(connection, kind, query.natural, condition, limit)
+        scores: dict[str, float] = {}
+        if kind.context is not None and query.terms and self._engine.name == "fts5":
+            scores = dict(
+                rank_windows(
+                    connection,
+                    kind,
+                    [seq for seq, _, _ in rows[:WINDOW_HITS]],
+                    table=self.table(kind),
+                    terms=query.terms,
+                    rarity=self._rarity(connection, kind, query.terms),
+                    condition=condition,
+                )
             )
-        scores = {id_: _score(-bm25) for id_, bm25 in ranked}
-        lowest = min(scores.values(), default=1.0)
+        lowest = min(scores.values(), default=math.inf)
         for _, id_, place in rows:
-            scores.setdefault(id_, min(lowest, _score(place)))
-        return list(scores.items())[:limit]
+            scores.setdefault(id_, min(lowest, _strength(place)))
+        return scores
 
     def _rows(
         self,
@@ -333,7 +348,10 @@ class KeywordIndex:
                         connection.execute(statement.format(table=table))
 
 
-def _score(place: float) -> float:
+def _strength(place: float) -> float:
     # Where most records hold a term, BM25 gives next to nothing for it; a match is still a match.
-    strength = max(_LEAST_STRENGTH, -place)
+    return max(_LEAST_STRENGTH, -place)
+
+
+def _saturated(strength: float) -> float:
     return strength / (1.0 + strength)

@@ -96,6 +96,8 @@ class RecordKind(Generic[RecordT, HitT]):
     make_hit: Callable[..., HitT]
     hit_fields: tuple[str, ...]
     context: Context | None = None
+    sources: "RecordKind[Any, Any] | None" = None
+    """The kind of what records of this one were distilled from, as `<name>_sources` tells."""
     timeless: Callable[[sqlite3.Row], bool] = lambda _: False
     """Whether a record keeps its worth however old it is."""
 
@@ -215,12 +217,43 @@ def _spoken_text(message: Message) -> str:
     return f"{message.name}: {message.content}" if message.name else message.content
 
 
-_NOT_STORED = {field.name for field in fields(Hit)} | {"before", "after"}
+_NOT_STORED = {field.name for field in fields(Hit)} | {"before", "after", "source"}
 
 
 def _hit_fields(hit: type[Hit]) -> tuple[str, ...]:
     return tuple(name for name in hit.__dataclass_fields__ if name not in _NOT_STORED)
 
+
+MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
+    name="messages",
+    singular="message",
+    id_prefix="msg",
+    record_type=Message,
+    columns=("role", "name", "recorded_at"),
+    identity_fields=("scope", "scope_id", "session_key"),
+    time_field="recorded_at",
+    filters={
+        "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
+        "exclude_session": Filter("r.session_key <> ?", str.strip),
+        "role": Filter("r.role = ?", facet="role"),
+        "after": Filter("r.recorded_at >= ?", to_epoch_us),
+        "before": Filter("r.recorded_at <= ?", to_epoch_us),
+    },
+    # What was said is searched; system prompts and tool output only when asked for by role.
+    unless_filtered={"role": "r.role IN ('user', 'assistant')"},
+    own_values=_message_values,
+    own_fields=_message_fields,
+    searched_text=_spoken_text,
+    embedded_text=_spoken_text,
+    make_hit=MessageHit,
+    hit_fields=_hit_fields(MessageHit),
+    context=Context(
+        weights=(0.6, 0.3),
+        similarity_weights=(0.3, 0.15),
+        speaker_bonus=0.5,
+        counts="{0}.role IN ('user', 'assistant')",
+    ),
+)
 
 MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     name="memories",
@@ -255,37 +288,8 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     embedded_text=lambda memory: memory.content,
     make_hit=MemoryHit,
     hit_fields=_hit_fields(MemoryHit),
+    sources=MESSAGES,
     timeless=lambda row: row["priority"] < 0,
-)
-
-MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
-    name="messages",
-    singular="message",
-    id_prefix="msg",
-    record_type=Message,
-    columns=("role", "name", "recorded_at"),
-    identity_fields=("scope", "scope_id", "session_key"),
-    time_field="recorded_at",
-    filters={
-        "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
-        "role": Filter("r.role = ?", facet="role"),
-        "after": Filter("r.recorded_at >= ?", to_epoch_us),
-        "before": Filter("r.recorded_at <= ?", to_epoch_us),
-    },
-    # What was said is searched; system prompts and tool output only when asked for by role.
-    unless_filtered={"role": "r.role IN ('user', 'assistant')"},
-    own_values=_message_values,
-    own_fields=_message_fields,
-    searched_text=_spoken_text,
-    embedded_text=_spoken_text,
-    make_hit=MessageHit,
-    hit_fields=_hit_fields(MessageHit),
-    context=Context(
-        weights=(0.6, 0.3),
-        similarity_weights=(0.3, 0.15),
-        speaker_bonus=0.5,
-        counts="{0}.role IN ('user', 'assistant')",
-    ),
 )
 
 KINDS: tuple[RecordKind[Any, Any], ...] = (MEMORIES, MESSAGES)

@@ -1,0 +1,75 @@
+"""The tables of the database, as scripts that bring it from one version to the next."""
+
+_COMMON_COLUMNS = """
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    given_id TEXT,
+    content TEXT NOT NULL,
+    content_hash BLOB NOT NULL,
+    session_key TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    metadata TEXT,
+    deleted_at INTEGER"""
+
+# Times are whole microseconds since 1970-01-01 UTC. `given_id` is the id that a writer gave, where
+# that of the record had to be another one.
+_SCHEMA_1 = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE memories ({_COMMON_COLUMNS},
+    type TEXT NOT NULL COLLATE NOCASE,
+    priority INTEGER NOT NULL,
+    scene_name TEXT NOT NULL,
+    scene_folded TEXT NOT NULL,
+    strength REAL NOT NULL,
+    tags TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER
+);
+CREATE INDEX memories_owner ON memories (scope, scope_id, content_hash);
+CREATE INDEX memories_given_id ON memories (given_id) WHERE given_id IS NOT NULL;
+CREATE INDEX memories_type ON memories (type);
+CREATE INDEX memories_scene ON memories (scene_folded);
+CREATE INDEX memories_time ON memories (created_at);
+CREATE TABLE messages ({_COMMON_COLUMNS},
+    role TEXT NOT NULL,
+    name TEXT,
+    recorded_at INTEGER NOT NULL
+);
+CREATE INDEX messages_session ON messages (session_key, recorded_at);
+CREATE INDEX messages_owner ON messages (scope, scope_id, content_hash);
+CREATE INDEX messages_given_id ON messages (given_id) WHERE given_id IS NOT NULL;
+CREATE INDEX messages_time ON messages (recorded_at);
+CREATE TABLE vector_queue (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    UNIQUE (kind, id)
+);
+"""
+
+# Which messages a memory was distilled from, kept level with its metadata.
+_LINK = (
+    "INSERT OR IGNORE INTO memories_sources SELECT trim(named.value), {row}.seq "
+    "FROM {before}json_each({row}.metadata, '$.source_message_ids') AS named "
+    "WHERE named.type IN ('text', 'integer') AND trim(named.value) <> ''"
+)
+_LINK_NEW = _LINK.format(row="NEW", before="")
+_UNLINK = "DELETE FROM memories_sources WHERE seq = OLD.seq"
+_SCHEMA_2 = f"""
+CREATE TABLE memories_sources (
+    source TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (source, seq)
+) WITHOUT ROWID;
+CREATE INDEX memories_sources_seq ON memories_sources (seq);
+CREATE TRIGGER memories_linked AFTER INSERT ON memories WHEN NEW.metadata IS NOT NULL
+BEGIN {_LINK_NEW}; END;
+CREATE TRIGGER memories_relinked AFTER UPDATE OF metadata ON memories
+WHEN OLD.metadata IS NOT NEW.metadata BEGIN {_UNLINK}; {_LINK_NEW}; END;
+CREATE TRIGGER memories_unlinked AFTER DELETE ON memories BEGIN {_UNLINK}; END;
+{_LINK.format(row="memories", before="memories, ")};
+"""
+
+MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
+"""One script per schema version; `PRAGMA user_version` counts those that ran."""

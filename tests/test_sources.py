@@ -1,0 +1,171 @@
+"""A memory is also found by the messages it was distilled from, as far as the turn sees them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from langchain_agentmem import AgentMemory, Memory, Message
+
+ANN: dict[str, Any] = {"configurable": {"user_id": "ann"}}
+BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
+SAID = "The zeppelin lands at the quarry on Friday"
+
+
+def told(id: str = "d1", content: str = SAID, **fields: Any) -> Message:
+    return Message.model_validate({"id": id, "role": "user", "content": content} | fields)
+
+
+def distilled(*sources: object, content: str = "Ann expects a visitor", **fields: Any) -> Memory:
+    metadata = {"source_message_ids": list(sources)}
+    return Memory.model_validate(
+        {"id": "visit", "content": content, "metadata": metadata, "session_key": "s"} | fields
+    )
+
+
+def found(memory: AgentMemory, query: str = "zeppelin quarry", **options: Any) -> list[str]:
+    return [hit.id for hit in memory.search_memories(query, **options).results]
+
+
+@pytest.fixture
+def memory() -> Iterator[AgentMemory]:
+    with closing(AgentMemory.in_memory(embedding="none")) as memory:
+        yield memory
+
+
+@pytest.fixture
+def linked(memory: AgentMemory) -> AgentMemory:
+    memory.add_messages("s", [told()])
+    memory.add_memories([distilled("d1")])
+    return memory
+
+
+def test_the_words_of_its_source_find_a_memory(linked: AgentMemory) -> None:
+    (hit,) = linked.search_memories("zeppelin quarry").results
+    assert (hit.id, hit.source, hit.keyword_rank) == ("visit", "d1", 1)
+
+
+def test_its_own_words_find_it_without_a_source(linked: AgentMemory) -> None:
+    (hit,) = linked.search_memories("visitor").results
+    assert (hit.id, hit.source) == ("visit", None)
+
+
+@pytest.mark.parametrize("first", ["messages", "memories"])
+def test_either_may_come_first(memory: AgentMemory, first: str) -> None:
+    if first == "messages":
+        memory.add_messages("s", [told()])
+    memory.add_memories([distilled("d1")])
+    if first == "memories":
+        assert found(memory) == []
+        memory.add_messages("s", [told()])
+    assert found(memory) == ["visit"]
+
+
+def test_what_both_say_comes_before_what_one_says(linked: AgentMemory) -> None:
+    linked.add_memory("A zeppelin and a quarry were on the stamp of an old letter in the attic")
+    linked.add_memories([distilled("d1", id="both", content="Ann awaits the zeppelin")])
+    assert found(linked)[0] == "both"
+
+
+def test_the_best_of_several_sources_counts(memory: AgentMemory) -> None:
+    memory.add_messages("s", [told(), told("d2", "A quarry"), told("d3", "Nothing of the kind")])
+    memory.add_memories([distilled("d3", "d2", "d1")])
+    (hit,) = memory.search_memories("zeppelin quarry").results
+    assert hit.source == "d1"
+
+
+@pytest.mark.parametrize("how", ["delete", "purge", "update"])
+def test_a_source_that_is_gone_gives_nothing(linked: AgentMemory, how: str) -> None:
+    if how == "update":
+        linked.add_messages("s", [told(content="Something else")])
+    else:
+        getattr(linked, how)("d1")
+    assert found(linked) == []
+
+
+@pytest.mark.parametrize("how", ["delete", "purge"])
+def test_a_memory_that_is_gone_is_not_found_by_its_source(linked: AgentMemory, how: str) -> None:
+    getattr(linked, how)("visit")
+    assert found(linked) == []
+    if how == "delete":
+        linked.restore("visit")
+        assert found(linked) == ["visit"]
+
+
+def test_links_follow_the_metadata(linked: AgentMemory) -> None:
+    linked.update_memory("visit", metadata={"source_message_ids": ["d9"]})
+    assert found(linked) == []
+    linked.update_memory("visit", metadata={"source_message_ids": "d1"})
+    assert found(linked) == ["visit"]
+    linked.update_memory("visit", metadata={})
+    assert found(linked) == []
+
+
+def test_a_source_that_a_turn_may_not_see_gives_nothing(memory: AgentMemory) -> None:
+    memory.add_messages("s", [told()], config=ANN)
+    memory.add_memories([distilled("d1", scope_id="ben")])
+    assert found(memory, config=BEN) == []
+    assert found(memory) == []  # not even to a turn that sees both: they are not of one owner
+    memory.add_messages("s", [told()], config=BEN)  # the same id, another message
+    assert found(memory, config=BEN) == ["visit"]
+    assert found(memory, config=ANN) == []
+
+
+def test_the_same_id_in_another_conversation_is_another_message(memory: AgentMemory) -> None:
+    memory.add_messages("t", [told()])
+    memory.add_memories([distilled("d1")])
+    assert found(memory) == []
+    memory.add_messages("s", [told(content="The zeppelin is late")])
+    assert found(memory, "late") == ["visit"]
+    assert found(memory, "quarry") == []
+
+
+def test_system_text_gives_nothing(memory: AgentMemory) -> None:
+    memory.add_messages("s", [told(role="system")])
+    memory.add_memories([distilled("d1")])
+    assert found(memory) == []
+
+
+@pytest.mark.parametrize(
+    "filters", [{"type": "persona"}, {"scene": "garden"}, {"scope": "organization"}], ids=str
+)
+def test_filters_hold_for_what_its_source_finds(
+    linked: AgentMemory, filters: dict[str, str]
+) -> None:
+    config = {"configurable": {"organization_id": "acme"}}
+    assert found(linked, config=config) == ["visit"]
+    assert found(linked, config=config, **filters) == []
+
+
+@pytest.mark.parametrize("query", ['"zeppelin lands"', "zeppelin AND quarry", "zeppelin NOT moon"])
+def test_operators_ask_for_the_memory_itself(linked: AgentMemory, query: str) -> None:
+    linked.add_memories([Memory(id="own", content="The zeppelin lands in the quarry")])
+    assert found(linked, query) == ["own"]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10])
+def test_the_first_is_the_first_for_every_limit(memory: AgentMemory, limit: int) -> None:
+    memory.add_messages("s", [told(f"d{n}", f"{SAID} {'again ' * n}") for n in range(30)])
+    memory.add_memories(
+        [distilled(f"d{n}", id=f"m{n}", content=f"Visit {n} of a zeppelin") for n in range(30)]
+    )
+    assert found(memory, limit=limit) == found(memory, limit=30)[:limit]
+
+
+def test_memories_that_were_there_before_are_linked(tmp_path: Path) -> None:
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        memory.add_messages("s", [told()])
+        memory.add_memories([distilled("d1"), distilled(3, " ", id="other", content="No source")])
+    with closing(sqlite3.connect(tmp_path / "m" / "agentmem.sqlite3")) as database:
+        for trigger in ("linked", "relinked", "unlinked"):
+            database.execute(f"DROP TRIGGER memories_{trigger}")
+        database.execute("DROP TABLE memories_sources")
+        database.execute("PRAGMA user_version = 1")
+        database.commit()
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        assert found(memory) == ["visit"]
+        memory.add_messages("s", [told("3", "A zebra at the well")])
+        assert found(memory, "zebra") == ["other"]
