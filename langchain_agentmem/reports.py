@@ -16,8 +16,10 @@ _LOGGED = 20
 class ImportReport:
     """What an import did. Everything counted as saved or duplicate is on disk."""
 
-    saved: int = 0
-    """Records that were new."""
+    memories: int = 0
+    """Memories that were new, or replaced an older version of themselves."""
+    messages: int = 0
+    """Messages that were new, or replaced an older version of themselves."""
     duplicates: int = 0
     """Records that were there already."""
     conflicts: int = 0
@@ -31,6 +33,11 @@ class ImportReport:
     problems: list[str] = field(default_factory=list)
     """What was skipped or kept as it was, by id or number, and what else is to be known."""
 
+    @property
+    def saved(self) -> int:
+        """Records that were new or replaced."""
+        return self.memories + self.messages
+
     def log_problems(self) -> None:
         """Log the problems as one warning."""
         if self.problems:
@@ -41,7 +48,8 @@ class ImportReport:
     def __add__(self, other: "ImportReport") -> "ImportReport":
         """Return what two parts of an import did; `pending` is that of the later one."""
         return ImportReport(
-            saved=self.saved + other.saved,
+            memories=self.memories + other.memories,
+            messages=self.messages + other.messages,
             duplicates=self.duplicates + other.duplicates,
             conflicts=self.conflicts + other.conflicts,
             indexed=self.indexed + other.indexed,

@@ -1,6 +1,5 @@
 """What comes in from elsewhere in bulk, and what goes out again."""
 
-import itertools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -113,15 +112,16 @@ class Transfer:
         """
         path = Path(path).expanduser()
         one_file = path.suffix == ".jsonl"
-        files = {kind: path if one_file else path / f"{kind.name}.jsonl" for kind in KINDS}
-        for file in files.values():
+        kinds = {f"{kind.name}.jsonl": [kind] for kind in KINDS}
+        files = {path: list(KINDS)} if one_file else {path / n: k for n, k in kinds.items()}
+        for file in files:
             if file.exists() and not replace:
                 msg = f"path: {file} is there already (replace=True writes over it)"
                 raise ValueError(msg)
         private_folder(path.parent if one_file else path)
         counts: dict[str, int] = {}
-        for file, of_file in itertools.groupby(files, key=files.__getitem__):
-            _write_file(file, self._lines(list(of_file), config, counts))
+        for file, of_file in files.items():
+            _write_file(file, self._lines(of_file, config, counts))
         return counts
 
     def export_lines(
@@ -197,8 +197,9 @@ class Transfer:
         copied = self._vectors.take_over(kind, ready) if ready else None
         if copied is not None and copied.problem is not None:
             problems.append(copied.problem)
+        new = {kind.name: len(set(saved.changed))}
         return ImportReport(
-            saved=len(set(saved.changed)),
+            **new,
             duplicates=saved.duplicates,
             conflicts=len(saved.conflicts),
             indexed=copied.written if copied is not None else 0,

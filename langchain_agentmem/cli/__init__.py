@@ -4,8 +4,11 @@ import typer
 
 from langchain_agentmem.cli.demo import demo
 from langchain_agentmem.cli.doctor import doctor
+from langchain_agentmem.cli.export import export
+from langchain_agentmem.cli.import_chroma import import_chroma
 from langchain_agentmem.cli.import_records import import_records
 from langchain_agentmem.cli.search import search
+from langchain_agentmem.cli.stats import stats
 from langchain_agentmem.cli.sync import sync
 
 app = typer.Typer(
@@ -17,6 +20,9 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command("import")(import_records)
+app.command("import-chroma")(import_chroma)
+app.command()(export)
+app.command()(stats)
 app.command()(search)
 app.command()(sync)
 app.command()(doctor)

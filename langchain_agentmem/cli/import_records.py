@@ -1,7 +1,6 @@
-"""`agentmem import`: JSON Lines into a memory."""
+"""`agentmem import`: JSON Lines, a ChatGPT export or LangChain messages into a memory."""
 
-from collections import Counter
-from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +11,26 @@ from langchain_agentmem.cli.sync import progress_bar
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
-    from langchain_agentmem.interchange import Line
-    from langchain_agentmem.memory import AgentMemory
+    from langchain_agentmem.reports import ImportReport
 
-_BATCH = 500
 _PROBLEMS_SHOWN = 20
+
+
+class FileFormat(StrEnum):
+    """How a file is read."""
+
+    AUTO = "auto"
+    JSONL = "jsonl"
+    CHATGPT = "chatgpt"
+    LANGCHAIN = "langchain"
 
 
 def import_records(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="JSON Lines files, or folders that hold messages.jsonl or memories.jsonl."
+            help="JSON Lines, ChatGPT's conversations.json or its zip file, JSON of LangChain "
+            "messages; or folders that hold messages.jsonl, memories.jsonl or conversations.json."
         ),
     ],
     prefix: Annotated[
@@ -35,6 +42,17 @@ def import_records(
         ),
     ] = None,
     *,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="The format; auto looks into the files.")
+    ] = FileFormat.AUTO,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            help="LangChain messages: the session key of a list that names none. Default: the "
+            "file's name without its ending.",
+            show_default=False,
+        ),
+    ] = None,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Replace records that are there in another version."),
@@ -42,87 +60,59 @@ def import_records(
     memory: Folder = DEFAULT_FOLDER,
     embedding: Embedding = None,
 ) -> None:
-    """Import memories and messages. Bad lines are reported by number, the rest is kept."""
-    from langchain_agentmem.interchange import count_lines, files_of, read_records
+    """Import memories and messages. What is bad is reported by number, the rest is kept."""
+    from langchain_agentmem.integrations.formats import Format, read, sources_of
+    from langchain_agentmem.integrations.imports import import_lines
+    from langchain_agentmem.interchange import count_lines
+    from langchain_agentmem.reports import ImportReport
 
+    chosen = None if file_format is FileFormat.AUTO else Format(file_format.value)
     try:
-        sources = [(path, file) for path in paths for file in files_of(path)]
-        total = sum(count_lines(file) for _, file in sources)
+        sources = [(path, *source) for path in paths for source in sources_of(path, chosen)]
+        lines_alone = all(source is Format.JSONL for _, _, source in sources)
+        total = sum(count_lines(file) for _, file, _ in sources) if lines_alone else None
     except (OSError, ValueError) as error:
         fail(str(error))
     several_folders = len({path.resolve() for path in paths if path.is_dir()}) > 1
-    counts: Counter[str] = Counter()
-    problems: list[str] = []
+    report = ImportReport()
     with open_memory(memory, embedding) as opened:
         with progress_bar() as progress:
             task = progress.add_task("importing", total=total)
-            for path, file in sources:
+            for path, file, source in sources:
                 own = f"{path.resolve().name}/" if several_folders and path.is_dir() else ""
                 used = own if prefix is None else prefix
-                for lines in _batches(read_records(file, used)):
-                    try:
-                        problems += _save(opened, lines, counts, replace=replace)
-                    except AgentMemoryError as error:
-                        fail(str(error))
-                    progress.advance(task, len(lines))
+                try:
+                    report += import_lines(
+                        opened,
+                        read(file, source, used, session),
+                        replace=replace,
+                        progress=lambda count: progress.advance(task, count),
+                    )
+                except ValueError as error:  # of this file; the others are read all the same
+                    report += ImportReport(skipped=1, problems=[str(error)], pending=report.pending)
+                except AgentMemoryError as error:
+                    fail(str(error))
         status = opened.status()
-    _report(memory, counts, problems, status.problems)
-    if problems:
+    tell(memory, report, status.problems, noun="line" if lines_alone else "part")
+    if report.problems:
         raise typer.Exit(1)
 
 
-def _batches(lines: "Iterator[Line]") -> "Iterator[list[Line]]":
-    batch: list[Line] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _save(
-    memory: "AgentMemory", lines: "list[Line]", counts: Counter[str], *, replace: bool
-) -> list[str]:
-    """Save a batch; returns what is wrong with its lines."""
-    from langchain_agentmem.interchange import Line
-    from langchain_agentmem.records import Memory, Message
-
-    problems = [str(line) for line in lines if line.record is None]
-    for noun, record_type in (("memories", Memory), ("messages", Message)):
-        chosen = [line for line in lines if isinstance(line.record, record_type)]
-        if not chosen:
-            continue
-        records = [line.record for line in chosen]
-        if record_type is Memory:
-            report = memory.add_memories(records, replace=replace)  # type: ignore[arg-type]
-        else:
-            report = memory.add_messages(None, records, replace=replace)
-        counts[noun] += report.saved
-        counts["duplicates"] += report.duplicates
-        counts["vectors"] += report.indexed
-        for position in report.conflicts:
-            line = chosen[position]
-            problem = (
-                f'id: "{line.record.id if line.record else ""}" is there with other content; '
-                "kept as it was (--replace takes the new one, --prefix keeps both)"
-            )
-            problems.append(str(Line(line.path, line.number, None, problem)))
-    return problems
-
-
-def _report(memory: Path, counts: Counter[str], problems: list[str], degraded: list[str]) -> None:
+def tell(memory: Path, report: "ImportReport", degraded: list[str], noun: str) -> None:
+    """Print what an import did, and on stderr what it left out, counted in nouns."""
     typer.echo(
-        f"{memory}: saved {counts['memories']} memories and {counts['messages']} messages, "
-        f"{counts['duplicates']} were there already; wrote {counts['vectors']} vectors"
+        f"{memory}: saved {report.memories} memories and {report.messages} messages, "
+        f"{report.duplicates} were there already; wrote {report.indexed} vectors"
     )
     for problem in degraded:
         typer.echo(f"Note: {problem}")
-    for problem in problems[:_PROBLEMS_SHOWN]:
+    for problem in report.problems[:_PROBLEMS_SHOWN]:
         typer.echo(problem, err=True)
-    if problems:
-        hidden = len(problems) - _PROBLEMS_SHOWN
+    left_out = report.skipped + report.conflicts
+    if left_out:
+        hidden = len(report.problems) - _PROBLEMS_SHOWN
         more = f" ({hidden} not shown)" if hidden > 0 else ""
-        lines = "line was" if len(problems) == 1 else "lines were"
-        typer.echo(f"{len(problems)} {lines} not imported{more}", err=True)
+        were = f"{noun} was" if left_out == 1 else f"{noun}s were"
+        typer.echo(f"{left_out} {were} not imported{more}", err=True)
+    if report.conflicts:
+        typer.echo("--replace takes the new content, --prefix keeps both", err=True)

@@ -8,6 +8,7 @@ import typer
 from langchain_agentmem.errors import AgentMemoryError, describe
 
 if TYPE_CHECKING:
+    from langchain_agentmem.embeddings.provider import EmbeddingChoice
     from langchain_agentmem.memory import AgentMemory
 
 Folder = Annotated[
@@ -27,7 +28,9 @@ Embedding = Annotated[
 DEFAULT_FOLDER = Path("agent-memory")
 
 
-def open_memory(folder: Path, embedding: str | None, *, must_exist: bool = False) -> "AgentMemory":
+def open_memory(
+    folder: Path, embedding: "EmbeddingChoice", *, must_exist: bool = False
+) -> "AgentMemory":
     """Open a memory, or end the command with a message."""
     # Not before it is needed: `--help` is to answer at once.
     from langchain_agentmem.memory import AgentMemory

@@ -1,0 +1,224 @@
+"""Message histories of LangChain and LangGraph become conversations.
+
+Either from a file (what `messages_to_dict` or `dumpd` give, as JSON), or from a LangGraph
+checkpointer. What user and assistant said is kept, under the ids that `AgentMemoryMiddleware`
+captures it by: what was captured already is not saved twice.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage, messages_from_dict
+from langchain_core.messages.utils import convert_to_messages
+
+from langchain_agentmem.errors import describe
+from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.integrations.turns import Spoken, ids_of, spoken
+from langchain_agentmem.interchange import Line
+from langchain_agentmem.memory import AgentMemory
+from langchain_agentmem.records import Message
+from langchain_agentmem.reports import ImportReport
+from langchain_agentmem.searching import Config
+
+UNIT = "message"
+_TICK = timedelta(microseconds=1)
+
+
+def import_history(
+    memory: AgentMemory,
+    path: str | Path,
+    *,
+    session_key: str | None = None,
+    config: Config | None = None,
+) -> ImportReport:
+    """Take a file of LangChain messages in. Doing it again adds what is new.
+
+    Args:
+        memory: Where they are kept.
+        path: A JSON file: a list of messages, `{"messages": [...]}`, or an object of such lists
+            by session key.
+        session_key: The conversation of a list that names none; None: the file's name without its
+            ending.
+        config: The `RunnableConfig` of a turn: the messages become its user's.
+
+    Raises:
+        ValueError: The file cannot be read. What is wrong with a single message is among the
+            report's problems.
+        StorageError: The database cannot be written.
+    """
+    lines = read_history(Path(path), session_key=session_key)
+    return import_lines(memory, lines, config=config)
+
+
+def read_history(path: Path, prefix: str = "", session_key: str | None = None) -> Iterator[Line]:
+    """Read a file of LangChain messages. Arguments as in `import_history`.
+
+    Messages have no times: they get that of the file, in order.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except (OSError, ValueError) as error:
+        msg = f"{path}: cannot be read ({describe(error)})"
+        raise ValueError(msg) from error
+    number = 0
+    for session, listed in _sessions(document, session_key or path.stem, path):
+        messages: list[BaseMessage] = []
+        numbers: list[int] = []
+        for item in listed:
+            number += 1
+            try:
+                messages.append(_message(item))
+                numbers.append(number)
+            except Exception as error:  # noqa: BLE001  (LangChain has no one error for this)
+                problem = f"cannot be read: {describe(error)}"
+                yield Line(path, number, None, problem, UNIT)
+        said = list(spoken(messages))
+        times = (written + position * _TICK for position in range(len(said)))
+        records = _records(said, times, {"configurable": {"thread_id": session}}, prefix)
+        for each, record in zip(said, records, strict=True):
+            yield Line(path, numbers[each.position], record, unit=UNIT)
+
+
+def is_history(document: Any) -> bool:
+    """Tell whether JSON looks like LangChain messages: a list, `messages`, or lists by key."""
+    if isinstance(document, dict):
+        lists = [document["messages"]] if "messages" in document else list(document.values())
+        return bool(lists) and all(map(is_history, lists))
+    return isinstance(document, list) and all(
+        isinstance(item, dict) and ("data" in item or "lc" in item or "content" in item)
+        for item in document
+    )
+
+
+def import_threads(
+    memory: AgentMemory,
+    checkpointer: Any,
+    *,
+    threads: Iterable[str] | None = None,
+    messages_key: str = "messages",
+    config: Config | None = None,
+) -> ImportReport:
+    """Take the threads of a LangGraph checkpointer in. Doing it again adds what is new.
+
+    Each thread's latest messages are saved, with the time of the checkpoint that had them first.
+    The user (and persona, organization) whose run it was is read from the checkpoint's metadata,
+    where LangGraph keeps the config's ids.
+
+    Args:
+        memory: Where they are kept; the session key is the thread's id.
+        checkpointer: Such as `SqliteSaver`, `PostgresSaver` or `InMemorySaver`. For one that is
+            asynchronous, call this in a thread: `await asyncio.to_thread(import_threads, ...)`.
+        threads: Ids of the threads; None: all.
+        messages_key: The key of the graph's state that holds the messages.
+        config: The `RunnableConfig` of a turn, for ids that a checkpoint does not name.
+
+    Returns:
+        The report; threads without messages are among its problems.
+
+    Raises:
+        TypeError: `checkpointer` is none.
+        StorageError: The database cannot be written.
+    """
+    if not callable(getattr(checkpointer, "list", None)):
+        msg = f"checkpointer must be a LangGraph checkpointer, not {type(checkpointer).__name__}"
+        raise TypeError(msg)
+    if isinstance(threads, str):
+        threads = [threads]
+    chosen = _threads_of(checkpointer) if threads is None else dict.fromkeys(threads)
+    report = ImportReport()
+    for thread in chosen:
+        try:
+            report += _import_thread(memory, checkpointer, thread, messages_key, config)
+        except (ValueError, NotImplementedError, TypeError) as error:
+            problem = f'thread "{thread}" cannot be read: {describe(error)}'
+            report += ImportReport(skipped=1, problems=[problem], pending=report.pending)
+    return report
+
+
+def _import_thread(
+    memory: AgentMemory, checkpointer: Any, thread: str, key: str, config: Config | None
+) -> ImportReport:
+    said: list[Spoken] | None = None
+    ids: dict[str, Any] = {}
+    first_seen: dict[str, datetime] = {}
+    start = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    for point in checkpointer.list(start):  # the latest first
+        messages = list(spoken(_messages_in(point, key)))
+        if said is None:
+            said = messages
+            ids = {**((config or {}).get("configurable") or {}), **(point.metadata or {})}
+            ids["thread_id"] = thread
+        moment = datetime.fromisoformat(point.checkpoint["ts"])
+        first_seen |= dict.fromkeys(ids_of(messages, {"configurable": ids}, thread), moment)
+    if not said:
+        problem = f'thread "{thread}": there are no messages under "{key}" in its state'
+        return ImportReport(problems=[problem])
+    run = {"configurable": ids}
+    times = (first_seen[id_] for id_ in ids_of(said, run, thread))
+    records = _records(said, times, run, "")
+    lines = [
+        Line(Path(thread), each.position + 1, record, unit=UNIT)
+        for each, record in zip(said, records, strict=True)
+    ]
+    return import_lines(memory, lines, config=run)
+
+
+def _threads_of(checkpointer: Any) -> dict[str, None]:
+    found = [point.config["configurable"]["thread_id"] for point in checkpointer.list(None)]
+    return dict.fromkeys(found[::-1])
+
+
+def _messages_in(point: Any, key: str) -> list[Any]:
+    messages = point.checkpoint["channel_values"].get(key)
+    return messages if isinstance(messages, list) else []
+
+
+def _records(
+    said: list[Spoken], times: Iterable[datetime], run: Mapping[str, Any], prefix: str
+) -> list[Message]:
+    """Make records of what was said, in an order that their times keep."""
+    session = run["configurable"]["thread_id"]
+    records: list[Message] = []
+    last = datetime.min.replace(tzinfo=UTC)
+    for each, id_, moment in zip(said, ids_of(said, run, session), times, strict=True):
+        last = max(moment, last + _TICK)
+        records.append(
+            Message(
+                id=f"{prefix}{id_}",
+                session_key=f"{prefix}{session}",
+                role=each.role,
+                name=each.message.name or None,
+                content=each.text,
+                recorded_at=last,
+            )
+        )
+        # The time is a guess: what is there already keeps the one it has.
+        records[-1].model_fields_set.discard("recorded_at")
+    return records
+
+
+def _sessions(document: Any, session_key: str, path: Path) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(document, dict) and isinstance(document.get("messages"), list):
+        named = document.get("session_key") or document.get("thread_id")
+        yield str(named or session_key), document["messages"]
+    elif isinstance(document, list):
+        yield session_key, document
+    elif isinstance(document, dict) and all(isinstance(v, list) for v in document.values()):
+        yield from document.items()
+    else:
+        msg = f'{path}: no list of messages, no {{"messages": [...]}}, no lists by session key'
+        raise ValueError(msg)
+
+
+def _message(item: Any) -> BaseMessage:
+    """Read a message in the form of `messages_to_dict`, of `dumpd`, or as models take it."""
+    if isinstance(item, dict) and item.get("lc") and isinstance(item.get("kwargs"), dict):
+        kwargs = item["kwargs"]
+        item = {"type": kwargs.get("type"), "data": kwargs}
+    if isinstance(item, dict) and isinstance(item.get("data"), dict):
+        return messages_from_dict([item])[0]
+    return convert_to_messages([item])[0]
