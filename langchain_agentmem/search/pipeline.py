@@ -17,9 +17,15 @@ from langchain_agentmem.errors import EmbeddingError, describe
 from langchain_agentmem.quoting import as_json, quote
 from langchain_agentmem.records import to_epoch_us, utc_now
 from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
-from langchain_agentmem.search.fusion import FUSIONS, Fused
+from langchain_agentmem.search.fusion import FUSIONS, Fused, Ranking
 from langchain_agentmem.search.request import SearchRequest
-from langchain_agentmem.search.rerank import DIVERSIFIED, decay, diversify, recency_factor
+from langchain_agentmem.search.rerank import (
+    DIVERSIFIED,
+    age_keywords,
+    age_vectors,
+    diversify,
+    recency_factor,
+)
 from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import Condition
@@ -44,7 +50,7 @@ HitT = TypeVar("HitT", bound=Hit)
 class Branch:
     """What one index answered: ids with scores, best first, or a note why it did not."""
 
-    ranking: list[tuple[str, float]] = field(default_factory=list)
+    ranking: Ranking = field(default_factory=list)
     note: str | None = None
     vector: Vectors | None = None
     """The query's vector, from the vector branch."""
@@ -200,14 +206,16 @@ class SearchPipeline:
         if request.min_similarity is not None:
             keyword, vector, note = self._drop_dissimilar(request, keyword, vector, similarity)
             notes += [note] if note else []
-        places, strategy = self._merge(keyword, vector)
         # The one place where the condition is enforced, for whatever the branches sent.
         condition = request.condition.and_also(keyword.excluded)
-        rows = self._store.fetch(request.kind, [place.id for place in places], condition)
-        places = [place for place in places if place.id in rows]
+        candidates = dict.fromkeys(id_ for id_, _ in (*keyword.ranking, *vector.ranking))
+        rows = self._store.fetch(request.kind, list(candidates), condition)
         factors = _recency(request, rows)
         if factors:
-            places = decay(places, factors)
+            keyword = replace(keyword, ranking=age_keywords(keyword.ranking, factors))
+            vector = replace(vector, ranking=age_vectors(vector.ranking, factors))
+        places, strategy = self._merge(keyword, vector)
+        places = [place for place in places if place.id in rows]
         if request.diversity:
             places, note = self._diversify(request, places)
             notes += [note] if note else []
@@ -381,7 +389,7 @@ def _recency(request: SearchRequest[Any], rows: Mapping[str, Any]) -> dict[str, 
     now, day = to_epoch_us(utc_now()), 86_400e6
     kind = request.kind
     return {
-        id_: recency_factor((now - row[kind.time_field]) / day, half_life)
+        id_: recency_factor((now - kind.last_changed(row)) / day, half_life)
         for id_, row in rows.items()
         if not kind.timeless(row)
     }

@@ -16,6 +16,7 @@ MAX_LIMIT = 100
 MAX_CONTEXT = 5
 OVER_RETRIEVAL = 3
 OVER_RETRIEVAL_IN_SESSION = 4
+AGED_CANDIDATES = 400
 
 HitT = TypeVar("HitT", bound=Hit)
 
@@ -62,7 +63,9 @@ class SearchRequest(Generic[HitT]):
         """How many candidates each index is asked for."""
         in_session = "session_key" in self.filters
         factor = OVER_RETRIEVAL_IN_SESSION if in_session else OVER_RETRIEVAL
-        return max(FUSION_DEPTH, self.limit) * factor
+        candidates = max(FUSION_DEPTH, self.limit) * factor
+        # What is new may lie deep in the lists before age counts.
+        return candidates if self.half_life_days is None else max(AGED_CANDIDATES, candidates)
 
 
 def make_request(

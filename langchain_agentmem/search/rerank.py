@@ -1,21 +1,40 @@
-"""What may change the order of an answer after the fusion: age, and likeness to what is above."""
+"""What may change an answer's order: age before the fusion, likeness to what is above after it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from langchain_agentmem.search.fusion import Fused
+from langchain_agentmem.search.fusion import Fused, Ranking
 from langchain_agentmem.storage.vector_index import Vectors
 
 DIVERSIFIED = 50
 """How many candidates maximal marginal relevance chooses among."""
 
 
-def decay(places: Sequence[Fused], factors: Mapping[str, float]) -> list[Fused]:
-    """Multiply scores by a factor for the age of each record; those without one keep theirs."""
-    aged = [replace(place, score=place.score * factors.get(place.id, 1.0)) for place in places]
-    return sorted(aged, key=lambda place: -place.score)  # stable: ties keep their order
+def age_keywords(ranking: Ranking, factors: Mapping[str, float]) -> Ranking:
+    """Multiply BM25 scores by a factor for the age of each record; those without one keep theirs.
+
+    Args:
+        ranking: The keyword list; scores are BM25 `b` as `b / (1 + b)`, and so are those returned.
+        factors: 0 to 1 by id.
+    """
+
+    def aged(score: float, factor: float) -> float:
+        # On `b` itself: `b / (1 + b)` of good matches lie so close that age would decide alone.
+        return score * factor / (1.0 - score + score * factor)
+
+    return _reordered((id_, aged(score, factors.get(id_, 1.0))) for id_, score in ranking)
+
+
+def age_vectors(ranking: Ranking, factors: Mapping[str, float]) -> Ranking:
+    """Multiply cosines by a factor for the age of each record; negative ones stay as they are."""
+    return _reordered(
+        (id_, score * factors.get(id_, 1.0) if score > 0 else score) for id_, score in ranking
+    )
+
+
+def _reordered(ranking: Iterable[tuple[str, float]]) -> Ranking:
+    return sorted(ranking, key=lambda item: -item[1])  # stable: ties keep their order
 
 
 def recency_factor(age_days: float, half_life_days: float) -> float:

@@ -95,6 +95,8 @@ class RecordKind(Generic[RecordT, HitT]):
     """The text that is embedded."""
     make_hit: Callable[..., HitT]
     hit_fields: tuple[str, ...]
+    last_changed: Callable[[sqlite3.Row], int]
+    """When a record became what it is, in microseconds since 1970: from then on it ages."""
     context: Context | None = None
     sources: "RecordKind[Any, Any] | None" = None
     """The kind of what records of this one were distilled from, as `<name>_sources` tells."""
@@ -247,6 +249,7 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     embedded_text=_spoken_text,
     make_hit=MessageHit,
     hit_fields=_hit_fields(MessageHit),
+    last_changed=lambda row: row["recorded_at"],
     context=Context(
         weights=(0.6, 0.3),
         similarity_weights=(0.3, 0.15),
@@ -288,6 +291,7 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     embedded_text=lambda memory: memory.content,
     make_hit=MemoryHit,
     hit_fields=_hit_fields(MemoryHit),
+    last_changed=lambda row: row["updated_at"] or row["created_at"],
     sources=MESSAGES,
     timeless=lambda row: row["priority"] < 0,
 )

@@ -1,16 +1,24 @@
-"""What changes the order after the fusion: age, and likeness to what is above."""
+"""What changes the order: age before the fusion, and likeness to what is above after it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from langchain_agentmem import AgentMemory, Memory, Message
-from langchain_agentmem.search.fusion import Fused
-from langchain_agentmem.search.rerank import DIVERSIFIED, decay, diversify, recency_factor
+from langchain_agentmem.search.fusion import Fused, Ranking
+from langchain_agentmem.search.rerank import (
+    DIVERSIFIED,
+    age_keywords,
+    age_vectors,
+    diversify,
+    recency_factor,
+)
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 
 
@@ -43,22 +51,27 @@ class TestDecay:
     def test_each_half_life_halves(self, age: float, half_life: float, factor: float) -> None:
         assert recency_factor(age, half_life) == pytest.approx(factor)
 
-    def test_scores_are_multiplied_and_ordered_anew(self) -> None:
-        aged = decay(places(old=0.9, new=0.6, plain=0.5), {"old": 0.5, "new": 1.0})
+    def test_bm25_is_multiplied_and_the_list_ordered_anew(self) -> None:
+        plain = [("old", 0.9), ("new", 0.75), ("timeless", 0.5)]  # BM25 9, 3 and 1
+        aged = age_keywords(plain, {"old": 1 / 9, "new": 0.5})
+        assert [id_ for id_, _ in aged] == ["new", "old", "timeless"]
+        assert [score for _, score in aged] == pytest.approx([0.6, 0.5, 0.5])
 
-        assert [(place.id, place.score) for place in aged] == [
-            ("new", 0.6),
-            ("plain", 0.5),
-            ("old", 0.45),
-        ]
+    def test_cosines_are_multiplied_where_they_are_positive(self) -> None:
+        plain = [("old", 0.8), ("new", 0.5), ("unlike", -0.2)]
+        aged = age_vectors(plain, {"old": 0.5, "unlike": 0.1})
+        assert aged == [("new", 0.5), ("old", 0.4), ("unlike", -0.2)]
 
-    def test_ties_keep_their_order(self) -> None:
-        assert ids(decay(places(b=0.8, c=0.4, a=0.4), {"b": 0.5})) == ["b", "c", "a"]
+    @pytest.mark.parametrize("age", [age_keywords, age_vectors])
+    def test_ties_keep_their_order(self, age: Callable[..., Ranking]) -> None:
+        aged = age([("b", 0.8), ("c", 0.4), ("a", 0.4)], {"b": 0.0})
+        assert [id_ for id_, _ in aged] == ["c", "a", "b"]
 
-    def test_ranks_stay_what_they_were(self) -> None:
-        aged = decay(places(old=0.9, new=0.6), {"old": 0.1})
-
-        assert [(place.id, place.keyword_rank) for place in aged] == [("new", 2), ("old", 1)]
+    @given(st.floats(0.0, 1.0, exclude_max=True), st.floats(0.0, 1.0))
+    def test_aged_scores_stay_within_bounds(self, score: float, factor: float) -> None:
+        for age in (age_keywords, age_vectors):
+            ((_, aged),) = age([("a", score)], {"a": factor})
+            assert 0.0 <= aged <= score + 1e-12
 
 
 class TestAgeInAnswers:
@@ -71,7 +84,7 @@ class TestAgeInAnswers:
             ({"created_at": ago(-365)}, 1.0),
             ({"created_at": ago(20), "priority": 0}, 0.25),
             ({"created_at": ago(20), "priority": -1}, None),
-            ({"created_at": ago(10), "updated_at": ago(0)}, 0.5),
+            ({"created_at": ago(10), "updated_at": ago(0)}, 1.0),
         ],
         ids=["new", "one half-life", "two", "ahead", "priority 0", "global instruction", "updated"],
     )
@@ -129,6 +142,23 @@ class TestAgeInAnswers:
         )
 
         assert keyword_memory.search_memories("tea", 1).results[0].id == "old"
+        assert keyword_memory.search_memories("tea", 1, half_life_days=30).results[0].id == "new"
+
+    def test_a_much_better_match_outweighs_a_few_days(self, keyword_memory: AgentMemory) -> None:
+        filler = [Memory(content=f"Pays bill number {n}", created_at=ago(9)) for n in range(50)]
+        apt = Memory(id="apt", content="Grows jasmine for tea in Kyoto", created_at=ago(8))
+        vague = Memory(id="vague", content="Drinks tea", created_at=ago(1))
+        keyword_memory.add_memories([*filler, apt, vague])
+
+        query = "jasmine tea from Kyoto"
+        found = keyword_memory.search_memories(query, half_life_days=30).results
+        assert [hit.id for hit in found] == ["apt", "vague"]
+
+    def test_the_new_is_found_behind_many_old_ones(self, keyword_memory: AgentMemory) -> None:
+        old = [Memory(content=f"tea tea tea {n}", created_at=ago(900)) for n in range(200)]
+        new = Memory(id="new", content="Had some tea in a garden by the sea", created_at=ago(0))
+        keyword_memory.add_memories([*old, new])
+
         assert keyword_memory.search_memories("tea", 1, half_life_days=30).results[0].id == "new"
 
     async def test_async_is_the_same(self, keyword_memory: AgentMemory) -> None:
