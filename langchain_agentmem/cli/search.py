@@ -10,7 +10,12 @@ from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fa
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from langchain_agentmem.results import SearchResult
+
+_TABLE_WIDTH = 160
+"""Columns of a terminal below which a table of explanations cannot be read."""
 
 
 class Where(StrEnum):
@@ -52,6 +57,8 @@ def search(
     filters: dict[str, Any] = {"session_key": session, "after": after, "before": before}
     if where is Where.MEMORIES:
         filters |= {"type": type_, "scene": scene}
+        if context:
+            fail("--context is for --in conversations")
     elif type_ or scene:
         fail("--type and --scene are for --in memories")
     with open_memory(memory, embedding, must_exist=True) as opened:
@@ -78,8 +85,8 @@ def _explain(result: "SearchResult[Any]") -> None:
     from langchain_agentmem.results import EXPLAIN_HEADS, explain_row
     from langchain_agentmem.storage.text import index_text, query_terms, readable_terms
 
-    table = Table(*EXPLAIN_HEADS, "matched terms", title=f"strategy: {result.strategy}")
     asked = {term.text: term.prefix for term in query_terms(result.query)}
+    rows: list[list[str]] = []
     for number, hit in enumerate(result.results, start=1):
         words = set(index_text(f"{getattr(hit, 'name', None) or ''} {hit.content}").split())
         matched = (
@@ -87,5 +94,27 @@ def _explain(result: "SearchResult[Any]") -> None:
             for term, prefix in asked.items()
             if term in words or (prefix and any(word.startswith(term) for word in words))
         )
-        table.add_row(*map(escape, explain_row(number, hit)), escape(readable_terms(matched)))
-    Console().print(table)
+        rows.append([*explain_row(number, hit), readable_terms(matched)])
+    heads = [*EXPLAIN_HEADS, "matched terms"]
+    console = Console(highlight=False)
+    if console.width < _TABLE_WIDTH:
+        _explain_below_each_other(console, heads, rows, result.strategy)
+        return
+    table = Table(*heads, title=f"strategy: {result.strategy}")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _explain_below_each_other(
+    console: "Console", heads: list[str], rows: list[list[str]], strategy: str
+) -> None:
+    """Print what a table would hold where it has no room: each result's text, then its numbers."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Text(f"\nstrategy: {strategy}"))
+    for number, content, *cells in rows:
+        console.print(Text(f"{number:>2}  {content}"), no_wrap=True, overflow="ellipsis")
+        known = [f"{head} {cell}" for head, cell in zip(heads[2:], cells, strict=True) if cell]
+        console.print(Padding(Text(" · ".join(known), style="dim"), (0, 0, 0, 4)))

@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def run(folder: Path, *arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "240"}).invoke(
+def run(folder: Path, *arguments: str, columns: int = 240) -> Result:
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(
         app, ["search", *arguments, "--memory", str(folder), "--embedding", "none"]
     )
 
@@ -67,6 +67,7 @@ def test_json_holds_all_fields(folder: Path) -> None:
     [
         (["roof", "--after", "soon"], "after: cannot read 'soon' as a time"),
         (["roof", "--in", "conversations", "--type", "persona"], "--type and --scene are for"),
+        (["roof", "--context", "2"], "--context is for --in conversations"),
         (["roof", "--limit", "0"], "--limit"),
     ],
 )
@@ -110,6 +111,27 @@ class TestExplain:
         terms = {row[1]: row[-1] for row in (first, second)}
         assert terms["Prefers dark mode"] == "dark, mode"
         assert terms["Dark roof tiles were ordered"] == "dark, roof"
+
+    @pytest.mark.parametrize("columns", [80, 120])
+    def test_where_a_table_has_no_room_its_cells_stand_below_each_other(
+        self, folder: Path, columns: int
+    ) -> None:
+        with AgentMemory.open(folder, embedding="none") as memory:
+            memory.add_memory(f"Paints in [bold]dark[/bold] colours {'and bright ' * 30}")
+
+        plain = run(folder, "dark roof", columns=columns).output
+        explained = run(folder, "dark roof", "--explain", columns=columns).output
+
+        assert explained.startswith(plain)
+        lines = explained.removeprefix(plain).split("\n")
+        assert lines[:2] == ["", "strategy: fts"]
+        assert max(map(len, lines)) <= columns
+        assert [line[:4] for line in lines if line[:2].strip()][1:] == [" 1  ", " 2  ", " 3  "]
+        told = " ".join(" ".join(lines).split())
+        assert "1 Dark roof tiles were ordered score" in told
+        assert "keyword rank 1 · matched terms dark, roof" in told
+        assert "Paints in [bold]dark[/bold] colours" in told
+        assert "similarity" not in told
 
     def test_what_was_not_counted_is_left_empty(self, folder: Path) -> None:
         (row,) = rows(run(folder, "mode", "--explain").output)
