@@ -14,7 +14,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from langchain_agentmem.errors import describe
-from langchain_agentmem.records import Memory, Message, Record, format_time
+from langchain_agentmem.records import (
+    SOURCE_MESSAGE_IDS,
+    Memory,
+    Message,
+    Record,
+    format_time,
+)
 
 FILE_NAMES = ("messages.jsonl", "memories.jsonl")
 """The files that are read where a folder is given."""
@@ -31,16 +37,19 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: a record, or the reason why it is none."""
+    """One line of a file, or part of one: a record, or the reason why it is none."""
 
     path: Path
     number: int
     record: Record | None
     problem: str | None = None
+    unit: str = ""
+    """What is counted where it is not lines, such as `conversation`."""
 
     def __str__(self) -> str:
         """Name the line and what is wrong with it."""
-        return f"{self.path}:{self.number}: {self.problem}"
+        where = f" {self.unit} {self.number}" if self.unit else str(self.number)
+        return f"{self.path}:{where}: {self.problem}"
 
 
 def files_of(path: Path) -> list[Path]:
@@ -125,4 +134,10 @@ def _read(raw: bytes, prefix: str) -> Record:
     for name in ("id", "given_id", "session_key") if prefix else ():
         if fields.get(name):
             fields[name] = f"{prefix}{fields[name]}"
+    metadata = fields.get("metadata")
+    sources = metadata.get(SOURCE_MESSAGE_IDS) if isinstance(metadata, dict) else None
+    if prefix and metadata and sources:  # they are ids, too
+        sources = sources if isinstance(sources, list) else [sources]
+        named = [f"{prefix}{each}" if isinstance(each, str | int) else each for each in sources]
+        fields["metadata"] = {**metadata, SOURCE_MESSAGE_IDS: named}
     return (Message if "role" in fields else Memory).model_validate(fields)

@@ -18,6 +18,8 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
+SOURCE_MESSAGE_IDS = "source_message_ids"
+"""The key of `metadata` under which a memory names the messages that it was distilled from."""
 _ROLE_ALIASES = {
     "human": "user",
     "ai": "assistant",

@@ -1,5 +1,7 @@
 """The tables of the database, as scripts that bring it from one version to the next."""
 
+from langchain_agentmem.records import SOURCE_MESSAGE_IDS
+
 _COMMON_COLUMNS = """
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -51,7 +53,7 @@ CREATE TABLE vector_queue (
 # Which messages a memory was distilled from, kept level with its metadata.
 _LINK = (
     "INSERT OR IGNORE INTO memories_sources SELECT trim(named.value), {row}.seq "
-    "FROM {before}json_each({row}.metadata, '$.source_message_ids') AS named "
+    f"FROM {{before}}json_each({{row}}.metadata, '$.{SOURCE_MESSAGE_IDS}') AS named "
     "WHERE named.type IN ('text', 'integer') AND trim(named.value) <> ''"
 )
 _LINK_NEW = _LINK.format(row="NEW", before="")

@@ -102,6 +102,20 @@ def test_equal_ids_of_several_folders_stay_apart(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("sources", ["1", ["1"]], ids=["one", "several"])
+def test_memories_stay_linked_to_their_own_messages(
+    tmp_path: Path, sources: str | list[str]
+) -> None:
+    for name, word in (("a", "zeppelin"), ("b", "quarry")):
+        write(tmp_path / name / "messages.jsonl", message(content=f"a {word} on the roof"))
+        linked = {"id": "m", "content": "news", "metadata": {"source_message_ids": sources}}
+        write(tmp_path / name / "memories.jsonl", linked)
+    assert run(tmp_path / "a", tmp_path / "b", "-m", tmp_path / "m").exit_code == 0
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        for query, id_ in (("zeppelin", "a/m"), ("quarry", "b/m")):
+            assert [hit.id for hit in memory.search_memories(query).results] == [id_]
+
+
 def test_another_version_of_a_record_does_not_overwrite_it_unless_asked(tmp_path: Path) -> None:
     first = write(tmp_path / "a.jsonl", message(content="old"))
     second = write(tmp_path / "b.jsonl", message(content="new"), message(id="2"))
