@@ -10,7 +10,9 @@ from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, Condition, RecordKind
 
-_MONTH = "strftime('%Y-%m', r.{time} / 1000000.0, 'unixepoch')"
+# Whole seconds, rounded down: SQLite rounds fractions to the next millisecond, and perhaps month.
+_SECONDS = "(r.{time} - ((r.{time} % 1000000) + 1000000) % 1000000) / 1000000"
+_MONTH = f"strftime('%Y-%m', {_SECONDS}, 'unixepoch')"
 _SCOPE = "CASE WHEN r.scope_id = '' THEN r.scope ELSE r.scope || ' ' || r.scope_id END"
 _EVERY_KIND = {"session": "r.session_key", "scope": _SCOPE, "month": _MONTH}
 _COUNTED = {

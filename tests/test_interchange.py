@@ -1,0 +1,141 @@
+"""What is written as JSON Lines is read back as the same record, and as the same bytes."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_agentmem import Memory, Message
+from langchain_agentmem.interchange import read_records, write_line
+from langchain_agentmem.records import SCOPES, Record, Role
+
+TEXT = st.text(max_size=30)
+CONTENT = TEXT.filter(lambda text: bool(text.strip()))
+TIMES = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+COMMON: dict[str, Any] = {
+    "id": TEXT,
+    "given_id": TEXT,
+    "content": CONTENT,
+    "scope": st.sampled_from(SCOPES),
+    "scope_id": TEXT,
+    "metadata": st.dictionaries(TEXT, JSON, max_size=3),
+}
+MEMORIES = st.builds(
+    Memory,
+    **COMMON,
+    session_key=TEXT,
+    type=CONTENT,
+    priority=st.integers(-(2**31), 2**31 - 1),
+    scene_name=TEXT,
+    strength=st.floats(0, 1),
+    tags=st.lists(TEXT, max_size=3),
+    created_at=TIMES,
+    updated_at=st.none() | TIMES,
+)
+MESSAGES = st.builds(
+    Message,
+    **COMMON,
+    session_key=CONTENT,
+    role=st.sampled_from(get_args(Role)),
+    name=st.none() | TEXT,
+    recorded_at=TIMES,
+)
+
+
+def read_back(path: Path, *lines: str) -> list[Record | None]:
+    path.write_text("".join(lines), encoding="utf-8", newline="")
+    return [line.record for line in read_records(path)]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lines") / "a.jsonl"
+
+
+@given(record=MEMORIES | MESSAGES)
+def test_any_record_comes_back_as_it_was(file: Path, record: Record) -> None:
+    line = write_line(record)
+
+    assert read_back(file, line) == [record]
+    assert len(line.splitlines()) == 1
+
+
+@pytest.mark.parametrize("record_type", [Memory, Message])
+def test_no_field_is_forgotten(record_type: type[Record]) -> None:
+    values: dict[str, Any] = {
+        "id": "1",
+        "given_id": "own",
+        "content": "x",
+        "session_key": "s",
+        "scope": "thread",
+        "scope_id": "t",
+        "metadata": {"a": 1},
+        "type": "persona",
+        "priority": 0,
+        "scene_name": "home",
+        "strength": 0.0,
+        "tags": ["t"],
+        "created_at": "2026-01-01",
+        "updated_at": "2026-01-02",
+        "role": "tool",
+        "name": "",
+        "recorded_at": "2026-01-03",
+    }
+    known = record_type.model_fields
+    record = record_type.model_validate({name: values[name] for name in known})
+
+    assert set(json.loads(write_line(record))) == set(known)
+
+
+def test_what_is_as_if_not_given_is_left_out() -> None:
+    memory = Memory(id="m", content="x", created_at="2026-01-02T03:04:05.000006Z")
+    message = Message(id="1", session_key="s", role="user", content="x", recorded_at="2026-01-02")
+
+    assert write_line(memory) == (
+        '{"id": "m", "content": "x", "type": "episodic", '
+        '"created_at": "2026-01-02T03:04:05.000006Z"}\n'
+    )
+    assert write_line(message) == (
+        '{"id": "1", "session_key": "s", "role": "user", "content": "x", '
+        '"recorded_at": "2026-01-02T00:00:00Z"}\n'
+    )
+
+
+@pytest.mark.parametrize("end", ["\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\r", "\n"])
+def test_a_line_is_one_line_to_every_reader(file: Path, end: str) -> None:
+    memory = Memory(id="m", content=f"a{end}b")
+    line = write_line(memory)
+
+    assert len(line.splitlines()) == 1
+    assert read_back(file, line) == [memory]
+
+
+@pytest.mark.parametrize("name", ["id", "given_id", "session_key", "scope_id"])
+@pytest.mark.parametrize(("given_id", "known"), [(7, "7"), (0, "0"), (2**70, str(2**70))])
+def test_a_number_as_id_is_its_digits(file: Path, name: str, given_id: int, known: str) -> None:
+    (record,) = read_back(file, json.dumps({"content": "x", name: given_id}))
+
+    assert record is not None
+    assert getattr(record, name) == known
+
+
+@pytest.mark.parametrize("given_id", [True, 1.5, [1]])
+def test_anything_else_as_id_is_refused(file: Path, given_id: object) -> None:
+    file.write_text(json.dumps({"id": given_id, "content": "x"}), encoding="utf-8")
+    (line,) = read_records(file)
+
+    assert line.record is None
+    assert str(line).startswith(f"{file}:1: id: ")

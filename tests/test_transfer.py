@@ -1,0 +1,298 @@
+"""What goes out comes in again unchanged, and what there is is counted."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_interchange import MEMORIES, MESSAGES
+
+from langchain_agentmem import AgentMemory, Memory, Message, StorageError
+from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.interchange import files_of, read_records
+
+ANN: dict[str, Any] = {"configurable": {"user_id": "ann"}}
+BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
+
+
+def keyword_memory(folder: Path | None = None) -> AgentMemory:
+    if folder is None:
+        return AgentMemory.in_memory(embedding="none")
+    return AgentMemory.open(folder, embedding="none")
+
+
+def imported(path: Path) -> AgentMemory:
+    """A new memory with what was exported to a path."""
+    memory = keyword_memory()
+    for file in files_of(path):
+        report = import_lines(memory, read_records(file))
+        assert report.problems == []
+    return memory
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[AgentMemory]:
+    """Both kinds, two owners, and an id that both gave."""
+    with keyword_memory(tmp_path / "m") as memory:
+        for config, pet in ((ANN, "cat"), (BEN, "dog")):
+            memory.add_memories([Memory(id="pet", content=f"has a {pet}")], config=config)
+            said = Message(id="1", role="user", content=f"my {pet}", recorded_at="2026-01-02")
+            memory.add_messages("s", [said], config=config)
+        memory.add_messages("s", [Message(role="tool", content="42", recorded_at="2026-01-01")])
+        memory.add_memory("likes tea", tags=["drinks"], priority=-1, scene_name="home")
+        yield memory
+
+
+class TestExport:
+    def test_a_folder_holds_a_file_of_each_kind(self, filled: AgentMemory, tmp_path: Path) -> None:
+        assert filled.export(tmp_path / "out") == {"memories": 3, "messages": 3}
+        assert sorted(contents(tmp_path / "out")) == ["memories.jsonl", "messages.jsonl"]
+
+    def test_a_file_holds_both(self, filled: AgentMemory, tmp_path: Path) -> None:
+        filled.export(tmp_path / "both.jsonl")
+
+        text = (tmp_path / "both.jsonl").read_text(encoding="utf-8")
+        assert text == "".join(filled.export_lines())
+        assert len(text.splitlines()) == 6
+        with imported(tmp_path / "both.jsonl") as again:
+            assert list(again.export_lines()) == text.splitlines(keepends=True)
+
+    async def test_the_async_twin_does_the_same(self, filled: AgentMemory, tmp_path: Path) -> None:
+        assert await filled.aexport(tmp_path / "out") == {"memories": 3, "messages": 3}
+
+    def test_it_is_for_its_user_alone(self, filled: AgentMemory, tmp_path: Path) -> None:
+        filled.export(tmp_path / "out")
+        modes = {path.name: path.stat().st_mode for path in tmp_path.rglob("out*/**/*")}
+
+        assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+        assert {stat.S_IMODE(mode) for mode in modes.values()} == {0o600}
+
+    def test_what_is_there_is_not_written_over_unless_asked(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        filled.export(tmp_path / "out")
+        before = contents(tmp_path / "out")
+        filled.add_memory("new")
+
+        with pytest.raises(ValueError, match=r"path: .*memories\.jsonl is there already"):
+            filled.export(tmp_path / "out")
+        assert contents(tmp_path / "out") == before
+        filled.export(tmp_path / "out", replace=True)
+        assert contents(tmp_path / "out")["memories.jsonl"].count("\n") == 4
+
+    def test_a_file_that_cannot_be_written_is_named(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        (tmp_path / "out" / "memories.jsonl").mkdir(parents=True)
+
+        with pytest.raises(StorageError, match=r"cannot write .*memories\.jsonl"):
+            filled.export(tmp_path / "out", replace=True)
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["memories.jsonl"]
+
+    def test_an_export_that_fails_leaves_the_former_one(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        filled.export(tmp_path / "out")
+        before = contents(tmp_path / "out")
+        filled.close()
+
+        with pytest.raises(StorageError):
+            filled.export(tmp_path / "out", replace=True)
+        assert contents(tmp_path / "out") == before
+
+    def test_deleted_records_are_left_out(self, filled: AgentMemory) -> None:
+        (tea,) = filled.search_memories("tea").results
+        filled.delete(tea.id)
+
+        assert "tea" not in "".join(filled.export_lines())
+        assert len(list(filled.export_lines("memories"))) == 2
+
+    def test_a_turn_exports_what_it_sees(self, filled: AgentMemory) -> None:
+        lines = "".join(filled.export_lines(config=ANN))
+
+        assert "cat" in lines
+        assert "tea" in lines
+        assert "dog" not in lines
+
+
+class TestRoundTrip:
+    def test_ids_that_another_owner_had_stay_known(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        filled.export(tmp_path / "out")
+        with imported(tmp_path / "out") as again:
+            assert list(again.export_lines()) == list(filled.export_lines())
+            for config, pet in ((ANN, "cat"), (BEN, "dog")):
+                same = Memory(id="pet", content=f"has a {pet}")
+                report = again.add_memories([same], config=config)
+                assert (report.saved, report.duplicates) == (0, 1)
+
+    def test_where_an_owner_has_the_id_itself_it_is_the_same_record(
+        self, filled: AgentMemory
+    ) -> None:
+        lines = list(filled.export_lines("memories", config=BEN))
+        ben = next(line for line in lines if "dog" in line)
+        with keyword_memory() as other:
+            other.add_memories([Memory(id="pet", content="has a dog")], config=BEN)
+            there = Memory.model_validate_json(ben)
+            assert (there.id, there.given_id) != ("pet", "")
+
+            report = other.add_memories([there], replace=False)
+
+            assert (report.saved, report.duplicates + len(report.conflicts)) == (0, 1)
+
+    def test_the_order_of_a_conversation_is_kept(self, tmp_path: Path) -> None:
+        at = "2026-01-02"
+        said = [
+            Message(id=str(n), role="user", content=f"tea {n}", recorded_at=at)
+            for n in (3, 1, 2, 5, 4)
+        ]
+        with keyword_memory() as memory:
+            memory.add_messages("s", said)
+            memory.export(tmp_path / "out")
+        with imported(tmp_path / "out") as again:
+            (hit,) = again.search_conversations("2", limit=1, context=2).results
+        assert [each.id for each in (*hit.before, hit, *hit.after)] == ["3", "1", "2", "5", "4"]
+
+    def test_pages_are_read_to_the_end(self, tmp_path: Path) -> None:
+        with keyword_memory() as memory:
+            memory.add_memories([Memory(id=f"m{n}", content=f"x {n}") for n in range(1203)])
+            memory.delete([f"m{n}" for n in range(0, 1203, 7)])
+            memory.export(tmp_path / "out")
+            kept = [n for n in range(1203) if n % 7]
+            with imported(tmp_path / "out") as again:
+                assert again.status().memories == len(kept)
+                assert list(again.export_lines()) == list(memory.export_lines())
+
+    @given(records=st.lists(MEMORIES | MESSAGES, max_size=6))
+    @settings(
+        max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    def test_any_records_come_back_as_they_were(
+        self, tmp_path: Path, records: list[Memory | Message]
+    ) -> None:
+        with keyword_memory() as memory:
+            for record in records:
+                if isinstance(record, Memory):
+                    memory.add_memories([record])
+                elif record.session_key:
+                    memory.add_messages(None, [record])
+            written = list(memory.export_lines())
+            memory.export(tmp_path / "out.jsonl", replace=True)
+            with imported(tmp_path / "out.jsonl") as again:
+                assert list(again.export_lines()) == written
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("number", range(5))
+    def test_the_evaluation_data_comes_out_byte_for_byte(
+        self, tmp_path: Path, data_folder: Path, number: int
+    ) -> None:
+        folder = sorted((data_folder / "locomo").glob("conv-*"))[number]
+        with imported(folder) as memory:
+            memory.export(tmp_path / "out")
+        for name in ("memories.jsonl", "messages.jsonl"):
+            assert (tmp_path / "out" / name).read_bytes() == (folder / name).read_bytes()
+
+
+class TestStats:
+    def test_everything_is_counted(self, filled: AgentMemory) -> None:
+        (tea,) = filled.search_memories("tea").results
+        filled.add_memory("to be forgotten", id="gone")
+        filled.delete("gone")
+
+        counted = filled.stats()
+
+        assert (counted.memories.total, counted.messages.total) == (3, 3)
+        assert (counted.memories.deleted, counted.messages.deleted) == (1, 0)
+        assert counted.memories.pending == 0
+        assert counted.memories.last == tea.created_at
+        assert counted.memories.by["type"].most == {"episodic": 3}
+        assert counted.memories.by["scene"].most == {"": 2, "home": 1}
+        assert counted.memories.by["scope"].most == {"user": 1, "user ann": 1, "user ben": 1}
+        assert counted.messages.by["role"].most == {"user": 2, "tool": 1}
+        assert counted.messages.by["session"].most == {"s": 3}
+        assert counted.messages.by["month"].most == {"2026-01": 3}
+        assert list(counted.sizes) == ["database"]
+        assert counted.sizes["database"] > 10_000
+
+    def test_the_most_frequent_and_the_latest_are_told(self) -> None:
+        with keyword_memory() as memory:
+            for month in range(1, 13):
+                said = [
+                    Message(role="user", content=f"{n}", recorded_at=f"20{month + 10}-{month}-01")
+                    if month > 9
+                    else Message(
+                        role="user", content=f"{n}", recorded_at=f"20{month + 10}-0{month}-01"
+                    )
+                    for n in range(month)
+                ]
+                memory.add_messages(f"s{month}", said)
+
+            by = memory.stats(most=3).messages.by
+
+        assert (by["session"].distinct, by["month"].distinct) == (12, 12)
+        assert list(by["session"].most.items()) == [("s12", 12), ("s11", 11), ("s10", 10)]
+        assert list(by["month"].most.items()) == [
+            ("2020-10", 10),
+            ("2021-11", 11),
+            ("2022-12", 12),
+        ]
+
+    @pytest.mark.parametrize(
+        "moment",
+        [
+            "1969-12-31T23:59:59.999999Z",
+            "2026-01-31T23:59:59.999999Z",
+            "1969-12-31T23:59:59Z",
+            "0001-01-01",
+            "9999-12-31",
+        ],
+    )
+    def test_any_time_has_its_month(self, moment: str) -> None:
+        with keyword_memory() as memory:
+            memory.add_memory("x", created_at=moment)
+
+            assert memory.stats().memories.by["month"].most == {moment[:7]: 1}
+
+    def test_a_turn_counts_what_it_sees(self, filled: AgentMemory) -> None:
+        counted = filled.stats(config=ANN)
+
+        assert (counted.memories.total, counted.messages.total) == (2, 2)
+        assert counted.memories.by["scope"].most == {"user": 1, "user ann": 1}
+
+    def test_an_empty_memory_has_nothing(self) -> None:
+        with keyword_memory() as memory:
+            counted = memory.stats()
+
+        assert (counted.memories.total, counted.memories.first, counted.sizes) == (0, None, {})
+        assert counted.memories.by["type"].most == {}
+
+    def test_vectors_that_are_missing_and_their_size_are_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with keyword_memory(tmp_path / "m") as memory:
+            memory.add_memory("x")
+        with AgentMemory.open(tmp_path / "m", embedding="local") as memory:
+            assert memory.stats().memories.pending == 1
+            memory.sync()
+            counted = memory.stats()
+        assert counted.memories.pending == 0
+        assert counted.sizes["vectors"] > 0
+
+    async def test_the_async_twin_gives_the_same_as_json(self, filled: AgentMemory) -> None:
+        counted = await filled.astats()
+
+        data = counted.to_dict()
+        assert data["memories"]["total"] == 3
+        assert data["messages"]["first"] == "2026-01-01T00:00:00Z"
+
+    def test_a_number_that_makes_no_sense_is_named(self, filled: AgentMemory) -> None:
+        with pytest.raises(ValueError, match="most must be at least 1"):
+            filled.stats(most=0)
