@@ -6,11 +6,12 @@ file lock that is released when the process ends, however it ends. Within a proc
 memories share the ownership.
 """
 
+import ctypes
 import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -28,6 +29,8 @@ TURN_POLL_SECONDS = 0.01
 class _Held:
     lock: FileLock
     holders: int
+    begins: Lock = field(default_factory=Lock)
+    begun: bool = False
 
 
 _held: dict[str, _Held] = {}
@@ -60,6 +63,15 @@ class Ownership:
             self._mine = held
             return True
 
+    def begin(self, prepare: Callable[[], None]) -> None:
+        """Have `prepare` done, once for all memories of this process that own the folder."""
+        held = self._mine
+        if held is not None:
+            with held.begins:
+                if not held.begun:
+                    prepare()
+                held.begun = True
+
     def release(self) -> None:
         """Give it up; the last memory of the process that does lets other processes have it."""
         with _guard:
@@ -89,6 +101,8 @@ def _forget_after_fork() -> None:
     if client is not None:
         _inherited.append(client.SharedSystemClient._identifier_to_system)  # noqa: SLF001
         client.SharedSystemClient.clear_system_cache()
+    # One reference that nobody gives back: at its end the interpreter frees what it can reach.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inherited))
 
 
 if hasattr(os, "register_at_fork"):
