@@ -8,7 +8,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -134,11 +134,14 @@ def close_client(client: "ClientAPI") -> None:
 def _chroma_call(
     method: Callable[Concatenate["VectorIndex", P], T],
 ) -> Callable[Concatenate["VectorIndex", P], T]:
-    """Look collections up again where somebody else replaced them; take panics for errors."""
+    """Make it one of the index's calls.
+
+    Collections that somebody else replaced are looked up again, and panics are taken for errors.
+    """
 
     @functools.wraps(method)
     def call(self: "VectorIndex", *args: P.args, **kwargs: P.kwargs) -> T:
-        with _panics_raised():
+        with self._calls, _panics_raised():
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:
@@ -157,11 +160,20 @@ class VectorIndex:
         client: A Chroma client; it may be shared with other programs.
         namespace: Tells this memory's collections from others; letters and digits.
         fingerprint: Tells the embedding model from others; letters and digits.
+        calls: Entered for each call of Chroma; it can be entered several times at once.
     """
 
-    def __init__(self, client: "ClientAPI", namespace: str, fingerprint: str) -> None:
+    def __init__(
+        self,
+        client: "ClientAPI",
+        namespace: str,
+        fingerprint: str,
+        *,
+        calls: AbstractContextManager[object] | None = None,
+    ) -> None:
         """Use collections named `agentmem-<namespace>-<kind>-<fingerprint>`."""
         self._client = client
+        self._calls = calls or nullcontext()
         self._prefix = f"agentmem-{namespace[:16]}-"
         self._fingerprint = fingerprint
         self._collections: dict[str, Collection] = {}

@@ -20,6 +20,7 @@ from langchain_agentmem.errors import EmbeddingError, StorageError, describe
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage import vector_index
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.index_files import IndexFiles
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.ownership import Ownership, turns
 from langchain_agentmem.storage.record_store import RecordStore
@@ -56,6 +57,7 @@ class ChromaSource:
         turn: Makes the lock under which the vector queue is worked on.
         ownership: The ownership that the client needs, or None.
         folder: The embedded client's folder, or None.
+        files: The files in it, or None.
     """
 
     open: Callable[[], Any]
@@ -63,6 +65,7 @@ class ChromaSource:
     turn: Callable[[], AbstractContextManager[object]]
     ownership: Ownership | None = None
     folder: Path | None = None
+    files: IndexFiles | None = None
 
     @classmethod
     def embedded(cls, folder: Path) -> "ChromaSource":
@@ -74,6 +77,7 @@ class ChromaSource:
             turn=turns(folder),
             ownership=Ownership(folder),
             folder=chroma,
+            files=IndexFiles.of(chroma),
         )
 
     @classmethod
@@ -265,9 +269,12 @@ class VectorHalf:
             self._fail(OWNED_ELSEWHERE)
             return
         namespace = self._database.meta("memory_id") or ""
+        files = self._chroma.files
+        if files is not None and self._chroma.ownership is not None:
+            self._chroma.ownership.begin(files.make_safe)
         client = self._chroma.open()
         try:
-            index = VectorIndex(client, namespace, embedder.fingerprint)
+            index = VectorIndex(client, namespace, embedder.fingerprint, calls=files)
             indexer = VectorIndexer(
                 self._database, self._store, self._queue, embedder, index, turn=self._chroma.turn
             )
