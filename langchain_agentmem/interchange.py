@@ -126,8 +126,9 @@ def _read(raw: bytes, prefix: str) -> Record:
     if not isinstance(fields, dict):
         msg = "is not a JSON object"
         raise ValueError(msg)  # noqa: TRY004  (a bad line, like the others)
-    if isinstance(fields.get("id"), int) and not isinstance(fields["id"], bool):
-        fields["id"] = str(fields["id"])
+    for name in ("id", "given_id", "session_key", "scope_id"):
+        if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
+            fields[name] = str(fields[name])
     if "role" in fields and not fields.get("session_key"):
         msg = "session_key: a message needs one"
         raise ValueError(msg)
