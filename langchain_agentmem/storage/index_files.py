@@ -147,8 +147,9 @@ class IndexFiles:
 
         What is cut off is read as whatever the memory holds, so that no trial is sure to fail.
         """
-        for header in self._folder.glob("*/header.bin"):
+        for metadata in self._folder.glob("*/index_metadata.pickle"):  # else nothing is read
             with suppress(OSError):
+                header = metadata.with_name("header.bin")
                 head = header.read_bytes()
                 if len(head) != _HEADER_SIZE:
                     return f"{header.name} has {len(head)} bytes"
