@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langchain_agentmem.embeddings.settings import EmbeddingSettings
     from langchain_agentmem.errors import AgentMemoryError, EmbeddingError, StorageError
+    from langchain_agentmem.integrations.capture_turns import Capture
+    from langchain_agentmem.integrations.recall import Recall
+    from langchain_agentmem.integrations.retrievers import ConversationRetriever, MemoryRetriever
     from langchain_agentmem.memory import AgentMemory
     from langchain_agentmem.records import Memory, Message
     from langchain_agentmem.results import (
@@ -28,16 +31,20 @@ _HOMES = {
     "AgentMemory": "memory",
     "AgentMemoryError": "errors",
     "AgentMemoryToolkit": "tools.toolkit",
+    "Capture": "integrations.capture_turns",
+    "ConversationRetriever": "integrations.retrievers",
     "ConversationSearchTool": "tools.conversation_search",
     "EmbeddingError": "errors",
     "EmbeddingSettings": "embeddings.settings",
     "Finding": "results",
     "Memory": "records",
     "MemoryHit": "results",
+    "MemoryRetriever": "integrations.retrievers",
     "MemorySearchTool": "tools.memory_search",
     "MemoryStatus": "results",
     "Message": "records",
     "MessageHit": "results",
+    "Recall": "integrations.recall",
     "SearchResult": "results",
     "StorageError": "errors",
     "WriteReport": "results",
@@ -48,16 +55,20 @@ __all__ = [
     "AgentMemory",
     "AgentMemoryError",
     "AgentMemoryToolkit",
+    "Capture",
+    "ConversationRetriever",
     "ConversationSearchTool",
     "EmbeddingError",
     "EmbeddingSettings",
     "Finding",
     "Memory",
     "MemoryHit",
+    "MemoryRetriever",
     "MemorySearchTool",
     "MemoryStatus",
     "Message",
     "MessageHit",
+    "Recall",
     "SearchResult",
     "StorageError",
     "WriteReport",
