@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar, cast
 
-from langchain_agentmem.records import Memory, Message, Record, from_epoch_us, to_epoch_us
+from langchain_agentmem.records import (
+    Memory,
+    Message,
+    Record,
+    from_epoch_us,
+    role_name,
+    to_epoch_us,
+)
 from langchain_agentmem.results import Hit, MemoryHit, MessageHit
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.text import normalize
@@ -237,7 +244,7 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     filters={
         "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
         "exclude_session": Filter("r.session_key <> ?", str.strip),
-        "role": Filter("r.role = ?", facet="role"),
+        "role": Filter("r.role = ?", role_name, facet="role"),
         "after": Filter("r.recorded_at >= ?", to_epoch_us),
         "before": Filter("r.recorded_at <= ?", to_epoch_us),
     },
@@ -253,7 +260,7 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     context=Context(
         weights=(0.6, 0.3),
         similarity_weights=(0.3, 0.15),
-        speaker_bonus=0.5,
+        speaker_bonus=0.75,
         counts="{0}.role IN ('user', 'assistant')",
     ),
 )
