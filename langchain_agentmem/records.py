@@ -183,6 +183,12 @@ Label = Annotated[str, BeforeValidator(_stripped)]
 UtcTime = Annotated[datetime, BeforeValidator(parse_time)]
 
 
+def role_name(text: str) -> str:
+    """Return the name that a role goes by here, such as `user` for `Human`."""
+    name = text.strip().lower()
+    return _ROLE_ALIASES.get(name, name)
+
+
 class Record(BaseModel):
     """What memories and messages share."""
 
@@ -210,6 +216,9 @@ class Record(BaseModel):
             return data
         for key in ("scope_id", "scopeId"):
             value = metadata.get(key)
+            if isinstance(value, bool | float | list | dict):
+                msg = f'metadata["{key}"] must be text, not {value!r}: it says whose the record is'
+                raise ValueError(msg)  # noqa: TRY004  (a validation error, as all others)
             named = str(value).strip() if isinstance(value, str | int) else ""
             if named:
                 scope = metadata.get("scope")
@@ -308,8 +317,7 @@ class Message(Record):
     @field_validator("role", mode="before")
     @classmethod
     def _known_role(cls, value: Any) -> Any:
-        role = value.strip().lower() if isinstance(value, str) else value
-        role = _ROLE_ALIASES.get(role, role) if isinstance(role, str) else role
+        role = role_name(value) if isinstance(value, str) else value
         if role not in ROLES:
             msg = f"unknown role {value!r}: use one of {', '.join(ROLES)}"
             raise ValueError(msg)

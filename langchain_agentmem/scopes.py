@@ -19,10 +19,12 @@ _CONFIG_KEYS = {
     "organization_id": ("organization_id",),
 }
 
-# A record whose metadata names a scope id belongs to it, even before it is filed there.
+# A record whose metadata names a scope id belongs to it, even before it is filed there; one that
+# names it by something else than text belongs to nobody.
 _NAMED = (
     "CASE WHEN json_type(r.metadata, '$.{0}') IN ('text', 'integer') "
-    "THEN trim(json_extract(r.metadata, '$.{0}'), char(32, 9, 10, 11, 12, 13)) ELSE '' END"
+    "THEN trim(json_extract(r.metadata, '$.{0}'), char(32, 9, 10, 11, 12, 13)) "
+    "WHEN coalesce(json_type(r.metadata, '$.{0}'), 'null') = 'null' THEN '' ELSE '?' END"
 )
 METADATA_NAMES_NO_SCOPE = (
     f"(r.metadata IS NULL OR {_NAMED.format('scope_id')} || {_NAMED.format('scopeId')} = '')"

@@ -235,6 +235,17 @@ class Transfer:
             return Visibility()
         return Turn.from_config(config).sees(require=self._require_scope)
 
+    def _may_change(self, config: Config | None) -> Visibility:
+        """Return what may be changed.
+
+        Raises:
+            ValueError: The turn may touch nothing at all; it is told why.
+        """
+        visibility = self._may_touch(config)
+        if visibility.denied is not None:
+            raise ValueError(visibility.denied)
+        return visibility
+
 
 def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str]:
     """Check that a collection's vectors are those of a model; returns what is to be known.

@@ -1,5 +1,6 @@
 """Whose a record is: how it is filed, and which turns see it then."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -261,10 +262,39 @@ class TestRequiringAScope:
     ) -> None:
         memory = strict.add_memory("tea")
         assert strict.get(memory.id, config=turn()) is None
-        assert strict.delete(memory.id, config=turn()) == 0
-        with pytest.raises(ValueError, match="there is no memory"):
+        for touch in (strict.delete, strict.restore, strict.purge):
+            with pytest.raises(ValueError, match="nothing can be seen without one of user_id"):
+                touch(memory.id, config=turn())
+        with pytest.raises(ValueError, match="nothing can be seen without one of user_id"):
             strict.update_memory(memory.id, config=turn(), content="coffee")
         assert strict.get(memory.id) == memory
+
+
+class TestUnreadableOwners:
+    """Metadata that names whose a record is by something else than text."""
+
+    OWNERS = (["ann"], {"id": "ann"}, True, 1.5)
+
+    @pytest.mark.parametrize("key", ["scope_id", "scopeId"])
+    @pytest.mark.parametrize("owner", OWNERS, ids=repr)
+    def test_it_is_not_saved(self, key: str, owner: object) -> None:
+        with pytest.raises(ValueError, match=rf'metadata\["{key}"\] must be text'):
+            Memory(content="tea", metadata={key: owner})
+
+    @pytest.mark.parametrize("owner", OWNERS, ids=repr)
+    def test_where_another_program_wrote_it_no_turn_reads_it(
+        self, tmp_path: Path, owner: object
+    ) -> None:
+        with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+            memory.add_memories([Memory(id="tea", content="tea")])
+        with closing(sqlite3.connect(tmp_path / "m" / "agentmem.sqlite3")) as database:
+            written = json.dumps({"scope_id": owner})
+            database.execute("UPDATE memories SET metadata = ?", (written,))
+            database.commit()
+        with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+            assert memory.search_memories("tea", config=turn(user_id="ann")).results == []
+            assert memory.get("tea", config=turn(user_id="ann")) is None
+            assert memory.get("tea") is not None
 
 
 class TestStrays:

@@ -315,7 +315,24 @@ class TestRecordsById:
         kept = own_copy.get("note", config=ann)
         assert kept is not None
         assert kept.content == "ann's harbour"
+        own = own_copy.get("note", config=bob)  # the id that bob gave, too
+        assert own is not None
+        assert own.content == "bob's harbour"
+        own_copy.update_memory("note", content="bob's quay", config=bob)
+        assert own_copy.delete("note", config=bob) == 1
         assert own_copy.get("note", config=bob) is None
+        assert own_copy.get("note", config=ann) == kept
+        assert own_copy.get("note") == kept
+
+    def test_an_id_that_several_writers_gave_is_nobodys(self, own_copy: AgentMemory) -> None:
+        for user in ("ann", "bob", "eve"):
+            note = Memory(id="note", content=f"{user}'s harbour")
+            own_copy.add_memories([note], config=turn(user_id=user))
+        own_copy.purge("note", config=turn(user_id="ann"))
+        assert own_copy.get("note") is None  # to code that sees them all, it could be either
+        assert own_copy.delete("note") == 0
+        for user in ("bob", "eve"):
+            assert own_copy.delete("note", config=turn(user_id=user)) == 1
 
 
 SPOOF: dict[str, Any] = {

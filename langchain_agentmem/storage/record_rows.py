@@ -19,23 +19,37 @@ _LONGEST_ID_TAKEN = 499  # so that what is put behind it leaves an id that a rec
 
 
 def locate(
-    connection: sqlite3.Connection, id: str, visibility: Visibility = EVERYTHING
+    connection: sqlite3.Connection,
+    id: str,
+    visibility: Visibility = EVERYTHING,
+    kinds: Sequence[RecordKind] = KINDS,
 ) -> tuple[RecordKind, sqlite3.Row] | None:
-    """Find a record, deleted or not, by id, if it is visible."""
-    for kind in KINDS:
-        row = locate_in(connection, kind, id, visibility)
-        if row is not None:
-            return kind, row
+    """Find a record, deleted or not, by id, if it is visible.
+
+    Where none has the id, it is the record whose writer gave this id, if there is only one to be
+    seen.
+    """
+    visible, parameters = visibility.where()
+    for column in ("id", "given_id"):
+        found = [
+            (kind, row)
+            for kind in kinds
+            for row in connection.execute(
+                f"SELECT r.* FROM {kind.name} r WHERE r.{column} = ? AND {visible} LIMIT 2",
+                (clean_text(id), *parameters),
+            )
+        ]
+        if len(found) == 1:
+            return found[0]
     return None
 
 
 def locate_in(
     connection: sqlite3.Connection, kind: RecordKind, id: str, visibility: Visibility = EVERYTHING
 ) -> sqlite3.Row | None:
-    """Find a record of one kind, deleted or not, by id, if it is visible."""
-    visible, parameters = visibility.where()
-    sql = f"SELECT r.* FROM {kind.name} r WHERE r.id = ? AND {visible}"
-    return _fetch_one(connection, sql, (clean_text(id), *parameters))
+    """Find a record of one kind, as `locate` does."""
+    found = locate(connection, id, visibility, (kind,))
+    return found[1] if found else None
 
 
 def find_saved(

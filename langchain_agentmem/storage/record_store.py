@@ -138,8 +138,8 @@ class RecordStore:
                 kind, row = found
                 self._keywords.remove(connection, kind, [row["seq"]])
                 connection.execute(f"DELETE FROM {kind.name} WHERE seq = ?", (row["seq"],))
-                self._queue.put(connection, kind, [id_])
-                changed[kind.name].append(id_)
+                self._queue.put(connection, kind, [row["id"]])
+                changed[kind.name].append(row["id"])
             if any(changed.values()):
                 self._keywords.optimize(connection)
         if any(changed.values()):
@@ -160,13 +160,14 @@ class RecordStore:
             ValueError: The memories cannot be merged; nothing was changed.
         """
         with self._database.write() as connection:
-            found: list[sqlite3.Row] = []
-            for id_ in dict.fromkeys(ids):
+            by_id: dict[str, sqlite3.Row] = {}
+            for id_ in ids:
                 row = rows.locate_in(connection, MEMORIES, id_, visibility)
                 if row is None or row["deleted_at"] is not None:
                     msg = f"ids: there is no memory {id_!r}"
                     raise ValueError(msg)
-                found.append(row)
+                by_id.setdefault(row["id"], row)
+            found = list(by_id.values())
             if len(found) < 2:  # noqa: PLR2004
                 msg = f"ids: merging takes at least two different memories, not {len(found)}"
                 raise ValueError(msg)
@@ -203,7 +204,10 @@ class RecordStore:
                 continue
             with self._database.write() as connection:
                 for row in strays:
-                    record = _filed(kind, dict(kind.from_row(row)))
+                    try:
+                        record = _filed(kind, dict(kind.from_row(row)))
+                    except ValueError:  # it names whose it is by something else than text
+                        continue
                     connection.execute(
                         f"UPDATE {kind.name} SET scope = ?, scope_id = ? WHERE seq = ?",
                         (record.scope, record.scope_id, row["seq"]),
@@ -344,8 +348,8 @@ class RecordStore:
                 self._keywords.put(connection, kind, [(row["seq"], text)])
             else:
                 self._keywords.remove(connection, kind, [row["seq"]])
-            self._queue.put(connection, kind, [id_])
-            changed[kind.name].append(id_)
+            self._queue.put(connection, kind, [row["id"]])
+            changed[kind.name].append(row["id"])
         return changed
 
 

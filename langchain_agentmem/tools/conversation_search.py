@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from langchain_agentmem.scopes import Turn
 from langchain_agentmem.search.request import MAX_CONTEXT
 from langchain_agentmem.tools.formatting import format_messages
-from langchain_agentmem.tools.memory_tool import Answer, OptionalText, RequiredText
+from langchain_agentmem.tools.memory_tool import Answer, FilterText, OptionalText, RequiredText
 from langchain_agentmem.tools.search_tool import (
     AFTER_DESCRIPTION,
     BEFORE_DESCRIPTION,
@@ -43,9 +43,9 @@ class ConversationSearchInput(BaseModel):
             "Leave out to search all."
         ),
     )
-    after: OptionalText = Field(default=None, description=AFTER_DESCRIPTION)
-    before: OptionalText = Field(default=None, description=BEFORE_DESCRIPTION)
-    role: OptionalText = Field(
+    after: FilterText = Field(default=None, description=AFTER_DESCRIPTION)
+    before: FilterText = Field(default=None, description=BEFORE_DESCRIPTION)
+    role: FilterText = Field(
         default=None,
         description="Only messages of this role: user or assistant. Leave out to search both.",
     )

@@ -6,7 +6,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
 from langchain_agentmem.tools.formatting import format_memories
-from langchain_agentmem.tools.memory_tool import Answer, OptionalText, RequiredText
+from langchain_agentmem.tools.memory_tool import Answer, FilterText, RequiredText
 from langchain_agentmem.tools.search_tool import (
     AFTER_DESCRIPTION,
     BEFORE_DESCRIPTION,
@@ -34,19 +34,19 @@ class MemorySearchInput(BaseModel):
 
     query: RequiredText = Field(description="What to look for, in a few words.")
     limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
-    type: OptionalText = Field(
+    type: FilterText = Field(
         default=None,
         description=(
             "Only memories of this type: persona (who the user is), episodic (what happened) or "
             "instruction (what the user wants you to do). Leave out to search all."
         ),
     )
-    scene: OptionalText = Field(
+    scene: FilterText = Field(
         default=None,
         description="Only memories whose scene name contains this text. Leave out to search all.",
     )
-    after: OptionalText = Field(default=None, description=AFTER_DESCRIPTION)
-    before: OptionalText = Field(default=None, description=BEFORE_DESCRIPTION)
+    after: FilterText = Field(default=None, description=AFTER_DESCRIPTION)
+    before: FilterText = Field(default=None, description=BEFORE_DESCRIPTION)
 
 
 class MemorySearchTool(SearchTool):

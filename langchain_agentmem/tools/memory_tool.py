@@ -1,5 +1,7 @@
 """What every tool of a memory shares: a model's loose arguments, and failures that end no run."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -29,18 +31,48 @@ def _optional_text(value: Any) -> Any:
     return (unquote(value).strip() or None) if isinstance(value, str) else value
 
 
-def _texts(value: Any) -> Any:
+def texts(value: Any) -> Any:
+    """Read a list that a model wrote as text: as JSON, or with commas between its items."""
     if value is None:
         return []
-    return [value] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    stripped = value.strip()
+    if stripped.startswith("[") and stripped.endswith("]"):
+        try:
+            return json.loads(stripped)
+        except ValueError:
+            pass
+    # A comma within a JSON string, as `quote` prints it, parts nothing.
+    items = re.findall(r'\s*((?:"(?:[^"\\]|\\.)*"|[^,])+)', stripped)
+    return [unquote(item).strip() for item in items if item.strip()]
+
+
+def _shown_id(text: str) -> str:
+    """Read an id as a search prints it, with or without what is printed around it."""
+    around = re.fullmatch(r"\[\s*id:\s*(.+?)\s*\]", text.strip())
+    return unquote(around[1] if around else text.strip())
+
+
+def _ids(value: Any) -> Any:
+    if isinstance(value, str) and re.search(r"\[\s*id:", value):
+        return re.findall(r"\[\s*id:[^\]]*\]", value)
+    return texts(value)
+
+
+def _filter_text(value: Any) -> Any:
+    text = _optional_text(value)
+    return None if isinstance(text, str) and text.lower() in ("null", "none") else text
 
 
 RequiredText = Annotated[str, BeforeValidator(_text)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
-Texts = Annotated[list[str], BeforeValidator(_texts)]
-RecordId = Annotated[str, AfterValidator(unquote), BeforeValidator(_text)]
+FilterText = Annotated[str | None, BeforeValidator(_filter_text)]
+"""A filter that is left out where a model writes that there is none."""
+Texts = Annotated[list[str], BeforeValidator(texts)]
+RecordId = Annotated[str, AfterValidator(_shown_id), BeforeValidator(_text)]
 """An id, also as a search prints it."""
-RecordIds = Annotated[list[RecordId], BeforeValidator(_texts)]
+RecordIds = Annotated[list[RecordId], BeforeValidator(_ids)]
 
 
 def _name_bad_arguments(error: ValidationError) -> str:

@@ -5,15 +5,15 @@ from typing import Annotated, Any
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, BeforeValidator, Field
 
-from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, OptionalText, RecordId
+from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, OptionalText, RecordId, texts
 
 DESCRIPTION = """\
 Correct a memory that is outdated or wrong. Give its id as memory_search shows it, and only the \
 fields that change; the others stay as they are."""
 
 
-def _tags(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def _optional_texts(value: Any) -> Any:
+    return None if value is None else texts(value)
 
 
 class MemoryUpdateInput(BaseModel):
@@ -23,7 +23,7 @@ class MemoryUpdateInput(BaseModel):
     content: OptionalText = Field(default=None, description="The new text.")
     type: OptionalText = Field(default=None, description="The new type.")
     scene: OptionalText = Field(default=None, description="The new scene name.")
-    tags: Annotated[list[str] | None, BeforeValidator(_tags)] = Field(
+    tags: Annotated[list[str] | None, BeforeValidator(_optional_texts)] = Field(
         default=None, description="All its tags, in place of those it has."
     )
 

@@ -183,7 +183,81 @@ class TestDelete:
         assert keyword_memory.get("line", config=ANN) is not None
 
 
+class TestLooseArguments:
+    """What models send where an id, a list or a filter is meant."""
+
+    @pytest.mark.parametrize(
+        "shape", ["{}", " {} ", "[id: {}]", " [ id: {} ] ", '"{}"', '[id: "{}"]'], ids=repr
+    )
+    def test_an_id_may_come_with_what_is_printed_around_it(self, ann: Agent, shape: str) -> None:
+        id_ = ann.add("tea")
+        assert ann.call("memory_update", id=shape.format(id_), content="mint").artifact["id"] == id_
+        assert ann.call("memory_delete", ids=[shape.format(id_)]).artifact["deleted"] == [id_]
+
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            "{}, {}",
+            "{},{}",
+            '["{}", "{}"]',
+            "[id: {}] [id: {}]",
+            '"{}", "{}"',
+            "[id: {}], [id: {}]",
+        ],
+        ids=repr,
+    )
+    def test_ids_may_come_as_text(self, ann: Agent, shape: str) -> None:
+        one, two = ann.add("tea"), ann.add("milk")
+        deleted = ann.call("memory_delete", ids=shape.format(one, two)).artifact["deleted"]
+        assert deleted == [one, two]
+
+    @pytest.mark.parametrize("id_", ["a, b", "x [id: y]", 'say "so"', "[a]", "1,5"], ids=repr)
+    def test_ids_work_as_they_are_printed(
+        self, keyword_memory: AgentMemory, ann: Agent, id_: str
+    ) -> None:
+        keyword_memory.add_memories([Memory(id=id_, content="tea")], config=ANN)
+        content = str(ann.call("memory_search", query="tea").content)
+        printed = content.partition("[id: ")[2].splitlines()[0].rpartition("]")[0]
+        assert ann.call("memory_delete", ids=[printed]).artifact["deleted"] == [id_]
+
+    @pytest.mark.parametrize(
+        "tags", ["a, b", '["a", "b"]', ["a", "b"], "a,b,", '"a", "b"'], ids=repr
+    )
+    def test_tags_may_come_as_text(self, ann: Agent, tags: Any) -> None:
+        assert ann.call("memory_add", content="tea", tags=tags).artifact["tags"] == ["a", "b"]
+        id_ = ann.add("milk")
+        assert ann.call("memory_update", id=id_, tags=tags).artifact["tags"] == ["a", "b"]
+        assert ann.call("memory_update", id=id_, tags=[]).artifact["tags"] == []
+
+    @pytest.mark.parametrize("nothing", [None, "", " ", "null", "None", []], ids=repr)
+    def test_a_filter_that_says_nothing_filters_nothing(
+        self, keyword_memory: AgentMemory, ann: Agent, nothing: Any
+    ) -> None:
+        ann.add("tea")
+        keyword_memory.add_messages("s", [Message(role="user", content="tea")], config=ANN)
+        filters = dict.fromkeys(("type", "scene", "after", "before"), nothing)
+        assert ann.call("memory_search", query="tea", **filters).artifact["total"] == 1
+        filters = dict.fromkeys(("role", "after", "before"), nothing)
+        assert ann.call("conversation_search", query="tea", **filters).artifact["total"] == 1
+
+    @pytest.mark.parametrize("role", ["user", "USER", " Human ", "human"], ids=repr)
+    def test_a_role_goes_by_all_its_names(
+        self, keyword_memory: AgentMemory, ann: Agent, role: str
+    ) -> None:
+        lines = [Message(role="user", content="tea?"), Message(role="assistant", content="tea!")]
+        keyword_memory.add_messages("s", lines, config=ANN)
+        found = ann.call("conversation_search", query="tea", role=role).artifact["results"]
+        assert [hit["content"] for hit in found] == ["tea?"]
+
+
 class TestMerge:
+    def test_one_memory_under_two_ids_is_one(self, keyword_memory: AgentMemory) -> None:
+        keyword_memory.add_memories([Memory(id="note", content="tea")], config=ANN)
+        report = keyword_memory.add_memories([Memory(id="note", content="tea")], config=BOB)
+        both = [report.records[0].id, "note"]
+        with pytest.raises(ValueError, match="at least two different memories, not 1"):
+            keyword_memory.merge_memories(both, config=BOB)
+
     def test_the_first_is_kept(self, ann: Agent) -> None:
         one, two = ann.add("tea", tags=["a"]), ann.add("likes tea", tags=["b"])
         answer = ann.call("memory_merge", ids=[one, two], content="likes green tea")
@@ -235,8 +309,16 @@ class TestOthers:
         with AgentMemory.in_memory(embedding="none", require_scope=True) as memory:
             id_ = memory.add_memory("tea").id
             nobody = Agent(memory, {"configurable": {}})
-            assert nobody.call("memory_update", id=id_, content="coffee").status == "error"
-            assert nobody.call("memory_delete", ids=[id_]).artifact["deleted"] == []
+            for name, arguments in (
+                ("memory_update", {"id": id_, "content": "coffee"}),
+                ("memory_delete", {"ids": [id_]}),
+                ("memory_merge", {"ids": [id_, "x"]}),
+            ):
+                refused = nobody.call(name, **arguments)
+                assert refused.status == "error"
+                reason = "nothing can be seen without one of user_id"
+                assert str(refused.content).startswith(f"{name} failed: {reason}")
+            assert memory.get(id_) is not None
             text = str(nobody.call("memory_search", query="tea").content)
             (note,) = parse("memories", text).notes
             assert note.startswith("nothing can be seen without one of user_id")
