@@ -278,11 +278,11 @@ class AgentMemory(Searching, Transfer, Upkeep):
             ValueError: There is no live memory with this id, a field is unknown or its value
                 unusable; it is named.
         """
-        updated: Memory | None = self._store.update(MEMORIES, id, changes, self._may_touch(config))
+        updated: Memory | None = self._store.update(MEMORIES, id, changes, self._may_change(config))
         if updated is None:
             msg = f"id: there is no memory {id!r}"
             raise ValueError(msg)
-        self._vectors.level(MEMORIES, [id])
+        self._vectors.level(MEMORIES, [updated.id])
         return updated
 
     def merge_memories(
@@ -301,7 +301,7 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Raises:
             ValueError: The memories cannot be merged; nothing was changed.
         """
-        survivor, changed = self._store.merge(_listed(ids), content, self._may_touch(config))
+        survivor, changed = self._store.merge(_listed(ids), content, self._may_change(config))
         self._level(changed)
         return survivor
 
@@ -315,15 +315,15 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Returns:
             How many were deleted; ids that are unknown or deleted already do not count.
         """
-        return self._level(self._store.delete(_listed(ids), self._may_touch(config)))
+        return self._level(self._store.delete(_listed(ids), self._may_change(config)))
 
     def restore(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Bring deleted records back. Returns how many. See `delete`."""
-        return self._level(self._store.restore(_listed(ids), self._may_touch(config)))
+        return self._level(self._store.restore(_listed(ids), self._may_change(config)))
 
     def purge(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Remove records from disk for good, deleted before or not. Returns how many."""
-        return self._level(self._store.purge(_listed(ids), self._may_touch(config)))
+        return self._level(self._store.purge(_listed(ids), self._may_change(config)))
 
     aadd_memory = in_thread(add_memory)
     aadd_memories = in_thread(add_memories)
