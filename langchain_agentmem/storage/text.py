@@ -1,6 +1,6 @@
 """Analysis of text into terms, the same for what is indexed and for what is asked.
 
-Text is normalised (NFKC, case folded, accents of Latin letters dropped) and cut into
+Text is normalised (NFKC, case folded, accents and vowel points dropped) and cut into
 - words, English ones stemmed (Snowball English, also known as Porter2),
 - compounds such as `ADR-016` or `user_id`: their parts, and the whole as one more term,
 - for scripts written without spaces (Chinese, Japanese, Korean, Thai, ...): overlapping pairs of
@@ -20,7 +20,7 @@ from threading import Lock
 import regex
 import snowballstemmer
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Raised when terms change; the keyword index is then rebuilt at the next open."""
 
 MAX_TERM_LENGTH = 64
@@ -39,7 +39,27 @@ _ASCII_TOKEN = re.compile(
 )
 _LAST_WORD = regex.compile(rf"(?V1){_WORD}$")
 _PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
-_ACCENTED_LATIN = regex.compile(r"(\p{Latin})\p{Mn}+")
+# Marks that people leave out when they type. Elsewhere a mark makes another letter (Cyrillic short i,
+# Japanese voiced sounds, Indic vowels); of Cyrillic ones, the dots of yo and stress are left out.
+_OPTIONAL_MARKS = regex.compile(
+    r"(?V1)(?:(?<=[\p{Latin}\p{Greek}\p{Hebrew}\p{Arabic}])\p{Mn}+"
+    "|(?<=\u0435)\u0308|(?<=[\u0430\u0435\u0438\u043e\u0443\u044b\u044d\u044e\u044f])\u0301|\u0640)"
+)
+# Letters that Unicode does not take apart, as keyboards without them write them.
+_PLAIN_LETTERS = str.maketrans(
+    {
+        "\u00e6": "ae",
+        "\u0153": "oe",
+        "\u00f8": "o",
+        "\u0142": "l",
+        "\u0111": "d",
+        "\u00f0": "d",
+        "\u00fe": "th",
+        "\u0131": "i",
+        "\u0127": "h",
+        "\u0167": "t",
+    }
+)
 _APOSTROPHES_AND_DASHES = {ord(c): "'" for c in "\u2018\u2019\u02bc\uff07"} | {
     ord(c): "-" for c in "\u2010\u2011\u2012\u2013\u2212"
 }
@@ -92,7 +112,7 @@ def normalize(text: str) -> str:
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES_AND_DASHES).casefold()
-    text = _ACCENTED_LATIN.sub(r"\1", unicodedata.normalize("NFKD", text))
+    text = _OPTIONAL_MARKS.sub("", unicodedata.normalize("NFKD", text).translate(_PLAIN_LETTERS))
     return unicodedata.normalize("NFKC", text)
 
 
