@@ -44,7 +44,6 @@ def finds(query: str, text: str) -> bool:
         ("Ångström", "angstrom"),
         ("Łódź", "lodz"),
         ("Søren", "soren"),
-        ("İstanbul", "istanbul"),
         ("ısparta", "isparta"),
         ("œuvre", "oeuvre"),
         ("ΑΘΉΝΑ", "αθηνα"),
