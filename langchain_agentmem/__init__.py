@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from langchain_agentmem.integrations.retrievers import ConversationRetriever, MemoryRetriever
     from langchain_agentmem.memory import AgentMemory
     from langchain_agentmem.records import Memory, Message
+    from langchain_agentmem.reports import ImportReport, MemoryStats
     from langchain_agentmem.results import (
         Finding,
         MemoryHit,
@@ -37,10 +38,12 @@ _HOMES = {
     "EmbeddingError": "errors",
     "EmbeddingSettings": "embeddings.settings",
     "Finding": "results",
+    "ImportReport": "reports",
     "Memory": "records",
     "MemoryHit": "results",
     "MemoryRetriever": "integrations.retrievers",
     "MemorySearchTool": "tools.memory_search",
+    "MemoryStats": "reports",
     "MemoryStatus": "results",
     "Message": "records",
     "MessageHit": "results",
@@ -61,10 +64,12 @@ __all__ = [
     "EmbeddingError",
     "EmbeddingSettings",
     "Finding",
+    "ImportReport",
     "Memory",
     "MemoryHit",
     "MemoryRetriever",
     "MemorySearchTool",
+    "MemoryStats",
     "MemoryStatus",
     "Message",
     "MessageHit",

@@ -67,7 +67,7 @@ def import_chroma(
                     ),
                 )
         except (AgentMemoryError, ValueError) as error:
-            fail(str(error))
+            fail(str(error).replace("copy_vectors=False", "--embed-anew"))
         status = opened.status()
     tell(memory, report, status.problems, noun="document")
     if status.embedding is None:

@@ -1,0 +1,71 @@
+"""`agentmem export`: a memory as JSON Lines, which `agentmem import` reads back."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from langchain_agentmem import AgentMemory, Message
+from langchain_agentmem.cli import app
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        memory.add_memory("Likes caf\u00e9 \u2028 cr\u00e8me", id="m", created_at="2026-01-02")
+        said = Message(id="1", role="user", content="The roof leaks", recorded_at="2026-01-02")
+        memory.add_messages("s", [said])
+    return tmp_path / "m"
+
+
+def run(command: str, *arguments: object) -> Result:
+    return CliRunner().invoke(app, [command, *map(str, arguments)])
+
+
+def test_what_is_exported_is_imported_unchanged(folder: Path, tmp_path: Path) -> None:
+    result = run("export", tmp_path / "out", "-m", folder)
+    assert result.exit_code == 0, result.output
+    assert "out: wrote 1 memories and 1 messages" in result.output
+
+    run("import", tmp_path / "out", "-m", tmp_path / "again", "--embedding", "none")
+    run("export", tmp_path / "out-again", "-m", tmp_path / "again")
+
+    for name in ("memories.jsonl", "messages.jsonl"):
+        exported = (tmp_path / "out" / name).read_bytes()
+        assert exported
+        assert (tmp_path / "out-again" / name).read_bytes() == exported
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [([], ["m", "1"]), (["--only", "memories"], ["m"]), (["--only", "conversations"], ["1"])],
+)
+def test_a_dash_is_standard_output(folder: Path, options: list[str], ids: list[str]) -> None:
+    result = run("export", "-", *options, "-m", folder)
+
+    assert result.exit_code == 0
+    lines = result.stdout_bytes.decode().splitlines()
+    assert [line.split('"')[3] for line in lines] == ids
+
+
+def test_files_that_are_there_are_kept_unless_asked(folder: Path, tmp_path: Path) -> None:
+    run("export", tmp_path / "all.jsonl", "-m", folder)
+    again = run("export", tmp_path / "all.jsonl", "-m", folder)
+    assert again.exit_code == 2
+    assert "all.jsonl is there already (--replace writes over it)" in again.output
+    assert run("export", tmp_path / "all.jsonl", "-m", folder, "--replace").exit_code == 0
+
+
+def test_an_option_that_has_no_effect_is_named(folder: Path, tmp_path: Path) -> None:
+    result = run("export", tmp_path / "out", "--only", "memories", "-m", folder)
+    assert result.exit_code == 2
+    assert "--only is for standard output" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_makes_no_memory(tmp_path: Path) -> None:
+    result = run("export", tmp_path / "out", "-m", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "no memory in" in result.output
+    assert not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "out").exists()
