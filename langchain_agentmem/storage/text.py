@@ -40,7 +40,7 @@ _ASCII_TOKEN = re.compile(
 _LAST_WORD = regex.compile(rf"(?V1){_WORD}$")
 _PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
 # Marks that people leave out when they type. Elsewhere a mark makes another letter (Cyrillic short
-# i, Japanese voiced sounds, Indic vowels); of Cyrillic ones, the dots of yo and stress are left out.
+# i, Japanese voiced sounds, Indic vowels); of Cyrillic ones, the dots of yo and stress go.
 _OPTIONAL_MARKS = regex.compile(
     r"(?V1)(?:(?<=[\p{Latin}\p{Greek}\p{Hebrew}\p{Arabic}])\p{Mn}+"
     "|(?<=\u0435)\u0308|(?<=[\u0430\u0435\u0438\u043e\u0443\u044b\u044d\u044e\u044f])\u0301|\u0640)"
