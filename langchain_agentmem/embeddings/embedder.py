@@ -67,6 +67,8 @@ class Embedder:
         batch_size: Texts in one call of the model.
         max_input_chars: Longer texts are cut.
         cool_down: Seconds after a failed query during which no other is tried.
+        zero_is_fault: Whether a vector of zeros is refused. Some models have it for texts that
+            they know no word of; a service that answers it is broken.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Embedder:
         batch_size: int = 128,
         max_input_chars: int = 8000,
         cool_down: float = 30.0,
+        zero_is_fault: bool = False,
     ) -> None:
         """Wrap `embeddings`; nothing is embedded yet."""
         self._embeddings = embeddings
@@ -92,6 +95,7 @@ class Embedder:
         self._batch_size = batch_size
         self._max_input_chars = max_input_chars
         self._cool_down = cool_down
+        self._zero_is_fault = zero_is_fault
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = Lock()
         self._dimension: int | None = None
@@ -140,11 +144,12 @@ class Embedder:
                 size = self._batch_size  # it was the text, and not how many there were
             attempts, in_doubt, isolated = ATTEMPTS, 0, False
             for (position, _), vector in zip(batch, vectors, strict=True):
-                if np.isfinite(vector).all():
+                unusable = self._unusable(vector)
+                if unusable is None:
                     done.vectors[position] = vector
+                    self._dimension = len(vector)
                 else:
-                    reason = "it answered a vector with NaN or infinite numbers"
-                    done.rejected[position] = str(self._error(reason))
+                    done.rejected[position] = str(self._error(unusable))
         if done.vectors and done.problem is None:
             self._failed_at = self._hung_at = None
         return done
@@ -173,6 +178,10 @@ class Embedder:
         """Drop the vector of a query from the cache."""
         with self._lock:
             self._cache.pop(self._cut(text), None)
+
+    def forget_dimension(self) -> None:
+        """Take vectors of any one dimension again: those of the latest answers were not kept."""
+        self._dimension = None
 
     def give_up_query(self, seconds: float) -> None:
         """Note that a query was not embedded within a search's time limit."""
@@ -229,7 +238,6 @@ class Embedder:
             array = self._checked(vectors, len(texts))
         except EmbeddingError as error:
             raise _BatchError(Fault("other", str(error))) from error
-        self._dimension = array.shape[1]
         return array
 
     def _checked(self, vectors: object, count: int) -> Vectors:
@@ -251,6 +259,14 @@ class Embedder:
             raise EmbeddingError(msg)
         return array
 
+    def _unusable(self, vector: Vectors) -> str | None:
+        """Return what is wrong with the numbers of a vector, or None."""
+        if not np.isfinite(vector).all():
+            return "it answered a vector with NaN or infinite numbers"
+        if self._zero_is_fault and not vector.any():
+            return "it answered a vector of zeros"
+        return None
+
     def _error(self, reason: str) -> EmbeddingError:
         advice = f"; {self._advice}" if self._advice else ""
         return EmbeddingError(f"the embedding model {self.name} failed: {reason}{advice}")
@@ -268,9 +284,9 @@ class Embedder:
     def _remember(self, text: str, vector: object) -> Vectors:
         try:
             checked: Vectors = self._checked([vector], 1)[0]
-            if not np.isfinite(checked).all():
-                msg = "it answered a vector with NaN or infinite numbers"
-                raise EmbeddingError(msg)  # noqa: TRY301
+            unusable = self._unusable(checked)
+            if unusable is not None:
+                raise EmbeddingError(unusable)  # noqa: TRY301
         except EmbeddingError as error:
             raise self._query_failed(error) from error
         checked.flags.writeable = False  # it is shared by all who ask the same

@@ -1,6 +1,7 @@
 """Provider `openai_compatible`: any service that speaks OpenAI's embeddings API."""
 
 import os
+from contextvars import copy_context
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
@@ -8,8 +9,62 @@ from pydantic import SecretStr
 
 from langchain_agentmem.embeddings.settings import EmbeddingSettings
 from langchain_agentmem.errors import EmbeddingError
+from langchain_agentmem.workers import Workers
 
 OPENAI_MODEL = "text-embedding-3-small"
+_MOST_AT_ONCE = 16
+
+
+class ServiceEmbeddings(Embeddings):
+    """A service, asked with LangChain's client and a limit on the whole of each request.
+
+    The client's own limit starts anew with every byte that arrives, and it takes vectors in the
+    order in which they come, not in the order that they state.
+
+    Args:
+        client: LangChain's client.
+        seconds: How long one request may take.
+    """
+
+    def __init__(self, client: Any, seconds: float) -> None:
+        """Ask nothing yet."""
+        client.client = _InOrder(client.client)
+        self._client = client
+        self._seconds = seconds
+        self._workers = Workers(_MOST_AT_ONCE, "agentmem-embedding")
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed texts.
+
+        Raises:
+            TimeoutError: The whole answer was not there in time.
+            Exception: Whatever the client raises.
+        """
+        asked = self._workers.submit(copy_context().run, self._client.embed_documents, texts)
+        vectors: list[list[float]] = asked.result(self._seconds)
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query. See `embed_documents`."""
+        return self.embed_documents([text])[0]
+
+
+class _InOrder:
+    """The OpenAI client's embeddings, each answer in the order of the texts."""
+
+    def __init__(self, embeddings: Any) -> None:
+        self._embeddings = embeddings
+
+    def create(self, **arguments: Any) -> Any:
+        answer = self._embeddings.create(**arguments)
+        stated = [vector.index for vector in answer.data]
+        # Some servers number every vector 0: they answer in order.
+        if len(set(stated)) > 1:
+            if len(set(stated)) < len(stated):
+                msg = "it answered several vectors for one text"
+                raise EmbeddingError(msg)
+            answer.data.sort(key=lambda vector: vector.index)
+        return answer
 
 
 def model_name(settings: EmbeddingSettings) -> str:
@@ -56,4 +111,4 @@ def openai_compatible_embeddings(settings: EmbeddingSettings) -> Embeddings:
         "check_embedding_ctx_length": False,
         "model_kwargs": {"encoding_format": "float"},
     }
-    return OpenAIEmbeddings(**options)
+    return ServiceEmbeddings(OpenAIEmbeddings(**options), settings.timeout)

@@ -114,6 +114,7 @@ def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
         name=name,
         identity=f"openai_compatible {name} {settings.dimensions or ''}",
         advice="check embedding.base_url, embedding.api_key and embedding.model",
+        zero_is_fault=True,
         **options,
     )
 

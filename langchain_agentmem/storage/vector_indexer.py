@@ -275,7 +275,11 @@ class VectorIndexer:
         embedded = embed(texts)
         written = [ids[position] for position in embedded.vectors]
         if written:
-            self._index.upsert(kind, written, list(embedded.vectors.values()))
+            try:
+                self._index.upsert(kind, written, list(embedded.vectors.values()))
+            except Exception:
+                self._embedder.forget_dimension()  # it may be what was wrong with them
+                raise
             self._queue.done(asked[id_] for id_ in written)
             result.written += len(written)
         if embedded.rejected:

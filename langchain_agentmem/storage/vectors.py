@@ -8,7 +8,9 @@ over when its owner is gone.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -27,12 +29,21 @@ from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, Progress, ReadyVector, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
+from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 
 CHROMA_FOLDER = "chroma"
 RETRY_SECONDS = 1.0
 """How often a vector index that cannot be had is tried again."""
+WRITE_SECONDS = 45.0
+"""How long a write waits for its vectors; they may follow later."""
+_MOST_WRITERS = 64
+
+TOO_SLOW = (
+    "writing vectors takes too long: the embedding service or Chroma hangs. The records are safe, "
+    "and their vectors follow"
+)
 
 OWNED_ELSEWHERE = (
     "answered by keywords alone: another process has the vector index of this folder. For several "
@@ -125,6 +136,8 @@ class VectorHalf:
         self._queue = queue
         self._chroma = chroma
         self._indexer: VectorIndexer | None = None
+        self._writers = Workers(_MOST_WRITERS, "agentmem-writes")
+        self._overdue: Future[Indexed] | None = None
         self._lock = Lock()
         self._tried_at = 0.0
         self._closed = False
@@ -169,14 +182,34 @@ class VectorHalf:
                 )
 
     def level(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
-        """Bring the vectors of changed records level with the database."""
-        indexer = self._ready_indexer()
-        if indexer is None:
-            return Indexed(0, self.problem)
-        if not ids:
-            return Indexed(0)
-        done = indexer.index(kind, ids)
-        self._keep_private()
+        """Bring the vectors of changed records level with the database.
+
+        What takes longer than `WRITE_SECONDS` goes on without the caller.
+        """
+        if self._overdue is not None and not self._overdue.done():
+            return Indexed(0, TOO_SLOW)
+        self._overdue = None
+
+        def work() -> Indexed:
+            indexer = self._ready_indexer()
+            if indexer is None:
+                return Indexed(0, self.problem)
+            if not ids:
+                return Indexed(0)
+            done = indexer.index(kind, ids)
+            self._keep_private()
+            return done
+
+        try:
+            writing = self._writers.submit(copy_context().run, work)
+        except RuntimeError as error:  # the memory was closed, or there can be no more threads
+            return Indexed(0, describe(error))
+        try:
+            done: Indexed = writing.result(WRITE_SECONDS)
+        except TimeoutError:
+            self._overdue = writing
+            logger.warning("%s", TOO_SLOW)
+            return Indexed(0, TOO_SLOW)
         return done
 
     def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
@@ -237,6 +270,8 @@ class VectorHalf:
             return Indexed(0, OWNED_ELSEWHERE)
         with self._database.write() as connection:
             self._queue.put_all(connection)
+        if self.embedder is not None:
+            self.embedder.forget_dimension()
         with self._lock:
             self._tried_at = 0.0
             emptied = self.index is not None and self._dropped(self.index)
@@ -248,6 +283,7 @@ class VectorHalf:
         """Release the vector index, and its ownership."""
         with self._lock:
             self._closed = True
+            self._writers.close()
             index, self.index, self._indexer = self.index, None, None
             if index is not None and self._chroma.end is not None:
                 self._chroma.end(index)

@@ -21,7 +21,7 @@ PATIENCE = 90.0
 """Seconds after which a process counts as hung."""
 _ENVIRONMENT = os.environ | {
     "PYTHONFAULTHANDLER": "1",  # should a worker crash, the test's output tells where
-    "PYTHONPATH": os.pathsep.join([str(WORKERS.parents[2]), os.environ.get("PYTHONPATH", "")])
+    "PYTHONPATH": os.pathsep.join([str(WORKERS.parents[2]), os.environ.get("PYTHONPATH", "")]),
 }
 
 

@@ -5,8 +5,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from typing import ClassVar, Literal
 
+import processes
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from servers.openai_embeddings import EmbeddingServer, Fault
 from workers import missing, text_of
 
@@ -47,6 +51,8 @@ FAULTS = {
     "a wrong dimension": (Fault(wrong_dimension=7), "7 dimensions, and 256 before"),
     "NaN": (Fault(non_finite="nan"), "NaN or infinite"),
     "infinity": (Fault(non_finite="inf"), "NaN or infinite"),
+    "zeros": (Fault(zeros=True), "a vector of zeros"),
+    "a drip of bytes": (Fault(drip=0.5), "did not answer in time"),
 }
 
 
@@ -68,6 +74,79 @@ def test_a_fault_costs_neither_the_record_nor_the_search(
     assert found.strategy == "fts"
     assert any(word in " ".join(found.notes) for word in ("the embedding model", "longer than"))
     check_mended(memory, server, 0, 1, 2)
+
+
+@pytest.mark.parametrize("order", ["reversed", "all 0", "twice"])
+def test_vectors_go_to_their_records_in_whatever_order_they_come(
+    memory: AgentMemory, server: EmbeddingServer, order: Literal["reversed", "all 0", "twice"]
+) -> None:
+    server.fault = Fault(order=order)
+    assert add(memory, *range(1, 21)).pending == 0
+    check_mended(memory, server, *range(21))
+
+
+def test_a_first_answer_of_the_wrong_dimension_is_not_the_rule_for_the_next(
+    tmp_path: Path, server: EmbeddingServer, service_settings: EmbeddingSettings
+) -> None:
+    with AgentMemory.open(tmp_path / "m", embedding=service_settings) as memory:
+        assert add(memory, 0).pending == 0
+    with AgentMemory.open(tmp_path / "m", embedding=service_settings) as memory:
+        server.fault = Fault(wrong_dimension=7)
+        report = add(memory, 1)
+        assert report.pending == 1
+        assert "7" in (report.problem or "")
+        server.fault = None
+        assert add(memory, 2).pending == 0
+        assert missing(memory, [0, 1, 2], by="vector") == []
+
+
+def test_a_model_that_changed_its_dimension_has_its_vectors_made_anew(
+    tmp_path: Path, server: EmbeddingServer, service_settings: EmbeddingSettings
+) -> None:
+    with AgentMemory.open(tmp_path / "m", embedding=service_settings) as memory:
+        server.fault = Fault(wrong_dimension=7)
+        assert add(memory, 0).pending == 0
+        server.fault = None
+        assert add(memory, 1).pending == 1
+        assert memory.rebuild_vectors().pending == 0
+        assert missing(memory, [0, 1], by="vector") == []
+
+
+class Slow(DeterministicFakeEmbedding):
+    """A model that hangs until it is let go."""
+
+    let_go: ClassVar[Event] = Event()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        assert self.let_go.wait(60)
+        return super().embed_documents(texts)
+
+
+def test_a_model_that_hangs_holds_up_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.vectors.WRITE_SECONDS", 0.5)
+    with AgentMemory.open(tmp_path / "m", embedding=Slow(size=8)) as memory:
+        for number in range(3):
+            report = add(memory, number)
+            assert (report.saved, report.pending) == (1, number + 1)
+            assert "takes too long" in (report.problem or "")
+            assert memory.search_memories(text_of(number)).results[0].id == f"m{number}"
+        Slow.let_go.set()
+        give_up = time.monotonic() + 60
+        while memory.status().pending:
+            memory.sync()
+            assert time.monotonic() < give_up
+        assert add(memory, 3).pending == 0
+
+
+@pytest.mark.parametrize("fault", [Fault(delay=600.0), Fault(drip=5.0)], ids=["hang", "drip"])
+def test_a_hanging_service_keeps_no_program_from_ending(
+    tmp_path: Path, server: EmbeddingServer, fault: Fault
+) -> None:
+    server.fault = fault
+    told = processes.run("leave_while_writing", folder=str(tmp_path / "m"), url=server.base_url)
+    assert told == [{"saved": 1}]
 
 
 def test_a_refused_connection(memory: AgentMemory, server: EmbeddingServer) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem import AgentMemory, EmbeddingSettings, Memory, Message
 from langchain_agentmem.errors import AgentMemoryError
 
 _WORDS = """apple bridge candle desert engine forest garden hammer island jacket kitchen ladder
@@ -61,6 +61,20 @@ def write(folder: str, first: int, count: int, start: float = 0.0, **options: An
         for number in range(first, first + count):
             report = memory.add_memories([Memory(id=f"m{number}", content=text_of(number))])
             tell(id=f"m{number}", pending=report.pending)
+
+
+def leave_while_writing(folder: str, url: str) -> None:
+    """Save a memory whose embedding service hangs, and end without waiting for it."""
+    from threading import Thread
+
+    settings = EmbeddingSettings(provider="openai_compatible", base_url=url, model="m", timeout=60)
+    memory = AgentMemory.open(folder, embedding=settings)
+    thread = Thread(target=memory.add_memories, args=([_memory(1)],), daemon=True)
+    thread.start()
+    while not memory.status().memories:
+        time.sleep(0.01)
+    memory.search_memories(text_of(1))
+    tell(saved=memory.status().memories)
 
 
 def open_first(folder: str, start: float, number: int) -> None:

@@ -11,6 +11,7 @@ import json
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,6 +40,10 @@ class Fault:
         drop: Return this many vectors too few.
         wrong_dimension: Return vectors of this length.
         non_finite: Put this value into every vector.
+        zeros: Put zeros into every vector.
+        drip: Seconds between the bytes of an answer. Stopping the server ends it.
+        order: How the vectors are ordered and numbered: `reversed` with the right numbers, with
+            every number 0, or with every number `twice`.
     """
 
     status: int | None = None
@@ -51,6 +56,9 @@ class Fault:
     drop: int = 0
     wrong_dimension: int | None = None
     non_finite: Literal["nan", "inf"] | None = None
+    zeros: bool = False
+    drip: float = 0.0
+    order: Literal["reversed", "all 0", "twice"] | None = None
 
     def refusal(self, inputs: list[str]) -> str | None:
         """The reason to refuse these inputs, if there is one."""
@@ -72,7 +80,16 @@ class Fault:
             vectors = np.resize(vectors, (len(vectors), self.wrong_dimension))
         if self.non_finite is not None:
             vectors[:, 0] = float(self.non_finite)
+        if self.zeros:
+            vectors[:] = 0.0
         return vectors
+
+    def arrange(self, data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the numbered vectors of an answer as the broken server sends them."""
+        numbers = {"all 0": lambda _: 0, "twice": lambda i: i // 2}.get(self.order or "")
+        if numbers is not None:
+            data = [each | {"index": numbers(i)} for i, each in enumerate(data)]
+        return data[::-1] if self.order == "reversed" else data
 
 
 @dataclass(frozen=True)
@@ -202,6 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1  # headers and body leave together
     server: _HTTPServer
+    _drip = 0.0
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -230,7 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _APIError(400, reason, "input")
         if fault.garbage:
             return b'{"object": "list", "data": ['
-        return call.answer(fault.spoil(_embed(call.inputs, call.dimensions)))
+        self._drip = fault.drip
+        return call.answer(fault.spoil(_embed(call.inputs, call.dimensions)), fault.arrange)
 
     def _send(self, status: int, content: bytes, retry_after: float | None = None) -> None:
         self.send_response(status)
@@ -239,7 +258,14 @@ class _Handler(BaseHTTPRequestHandler):
         if retry_after is not None:
             self.send_header("Retry-After", f"{retry_after:g}")
         self.end_headers()
-        self.wfile.write(content)
+        if not self._drip:
+            self.wfile.write(content)
+            return
+        for position in range(len(content)):
+            self.wfile.write(content[position : position + 1])
+            self.wfile.flush()
+            if self.server.stopping.wait(self._drip):
+                raise ConnectionAbortedError
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name in the base)
         """Keep quiet: the requests are recorded."""
@@ -273,14 +299,14 @@ class _Call:
                 raise _APIError(400, f"{param!r} must be {rule}.", param)
         return cls(inputs, model, encoding, dimensions)
 
-    def answer(self, vectors: np.ndarray) -> bytes:
+    def answer(self, vectors: np.ndarray, arrange: Callable[[list[Any]], list[Any]]) -> bytes:
         encoded = vectors.tolist()
         if self.encoding == "base64":
             encoded = [base64.b64encode(row).decode() for row in vectors.astype("<f4")]
         data = [{"object": "embedding", "index": i, "embedding": e} for i, e in enumerate(encoded)]
         words = sum(len(text.split()) for text in self.inputs)
         usage = {"prompt_tokens": words, "total_tokens": words}
-        answer = {"object": "list", "data": data, "model": self.model, "usage": usage}
+        answer = {"object": "list", "data": arrange(data), "model": self.model, "usage": usage}
         return json.dumps(answer).encode()
 
 
