@@ -18,7 +18,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 # As typed: not the end of a module's name, as in `from langchain_agentmem import`.
-TYPED = re.compile(r"(?<![\w-])agentmem ([a-z]+)(.*)")
+TYPED = re.compile(r"(?<![\w-])agentmem ([a-z]+(?:-[a-z]+)*)(.*)")
 
 
 class NetworkError(AssertionError):
@@ -126,7 +126,7 @@ def names_of(public: Any) -> list[str]:
     "public",
     [
         public
-        for public in map(langchain_agentmem.__dict__.get, langchain_agentmem.__all__)
+        for public in (getattr(langchain_agentmem, name) for name in langchain_agentmem.__all__)
         if not (isinstance(public, type) and issubclass(public, Exception))
     ],
     ids=lambda public: public.__name__,
