@@ -4,62 +4,11 @@ import ast
 from pathlib import Path
 
 import pytest
+from architecture import LAYERS, MODULES, PACKAGE, PICTURE, dotted, draw, imported, layer
 
-import langchain_agentmem
-
-PACKAGE = Path(langchain_agentmem.__file__).parent
 LONGEST_MODULE = 410
-
-# From the ground up. A module imports from lower layers, and from its own.
-LAYERS = (
-    ("errors", "quoting", "workers"),
-    ("records",),
-    ("results", "scopes", "capture", "documents", "interchange", "reports"),
-    ("embeddings",),
-    ("storage",),
-    ("search",),
-    ("twins",),
-    ("searching", "transfer", "upkeep"),
-    ("memory",),
-    ("tools", "integrations"),
-    ("middleware",),
-    ("cli",),
-)
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-MODULES = sorted(PACKAGE.rglob("*.py"))
-
-
-def dotted(path: Path) -> str:
-    """Return the name of a module within the package, such as `storage.text`."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return ".".join(part for part in parts if part != "__init__")
-
-
-def imported(path: Path) -> set[str]:
-    """Return the modules of the package that a module imports, wherever it does so."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
-            module = node.module or ""
-            for alias in node.names:
-                below = PACKAGE.parent / module.replace(".", "/") / alias.name
-                is_module = below.is_dir() or below.with_suffix(".py").is_file()
-                names.add(f"{module}.{alias.name}" if is_module else module)
-    return {
-        name.removeprefix("langchain_agentmem").lstrip(".")
-        for name in names
-        if name == "langchain_agentmem" or name.startswith("langchain_agentmem.")
-    }
-
-
 IMPORTS = {dotted(path): imported(path) for path in MODULES}
-
-
-def layer(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def test_every_module_has_a_layer() -> None:
@@ -123,3 +72,7 @@ def test_no_module_is_long(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=dotted)
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_the_picture_shows_the_modules_as_they_are() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == draw(), "run: python docs/architecture.py"
