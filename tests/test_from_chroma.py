@@ -309,7 +309,7 @@ class TestImport:
     @pytest.mark.parametrize(
         ("other", "problem"),
         [
-            (Short, r"counting makes vectors of 8 dimensions, the collection has 256: give the embedding"),
+            (Short, r"counting makes vectors of 8 dimensions, the collection has 256: give "),
             (Rotated, r"counting did not make the collection's vectors: .*copy_vectors=False"),
         ],
     )

@@ -159,7 +159,8 @@ class TestRoundTrip:
             memory.export(tmp_path / "out")
         with imported(tmp_path / "out") as again:
             (hit,) = again.search_conversations("2", limit=1, context=2).results
-        assert [each.id for each in (*hit.before, hit, *hit.after)] == ["3", "1", "2", "5", "4"]
+        around = [[each.id for each in side] for side in (hit.before, hit.after)]
+        assert (around, hit.id) == ([["3", "1"], ["5", "4"]], "2")
 
     def test_pages_are_read_to_the_end(self, tmp_path: Path) -> None:
         with keyword_memory() as memory:

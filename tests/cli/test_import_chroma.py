@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import chromadb
+import numpy as np
 import pytest
+from chromadb.api import ClientAPI
 from chromadb.config import Settings
 from typer.testing import CliRunner, Result
 
@@ -15,16 +18,16 @@ from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
 TEXTS = ["The roof leaks", "Prefers tea"]
 
 
-def opened(folder: Path) -> chromadb.ClientAPI:
+def opened(folder: Path) -> ClientAPI:
     """Chroma's folder, opened as the command does in this process, too."""
     return chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
 
 
-def collect(client: chromadb.ClientAPI, name: str, *texts: str) -> None:
+def collect(client: ClientAPI, name: str, *texts: str) -> None:
     collection = client.create_collection(name, embedding_function=None)
-    vectors: list[list[float]] = WordLlamaEmbeddings().embed_documents(list(texts))
+    vectors: list[Any] = WordLlamaEmbeddings().embed_documents(list(texts))
     ids = [str(number) for number in range(len(texts))]
-    collection.add(ids=ids, documents=list(texts), embeddings=vectors)  # type: ignore[arg-type]
+    collection.add(ids=ids, documents=list(texts), embeddings=vectors)
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def test_another_model_is_refused_unless_the_documents_are_embedded_anew(
     client.get_collection("notes", embedding_function=None).delete(ids=["0", "1"])
     client.delete_collection("notes")
     other = client.create_collection("notes", embedding_function=None)
-    other.add(ids=["0"], documents=["The roof leaks"], embeddings=[[1.0, 0.0, 0.0]])
+    other.add(ids=["0"], documents=["The roof leaks"], embeddings=[np.eye(3, dtype=np.float32)[0]])
 
     refused = run(theirs, "--embedding", "local")
     assert refused.exit_code == 2
@@ -106,7 +109,7 @@ def test_of_several_collections_one_is_named(run: Run, theirs: Path) -> None:
 
 def test_what_is_left_out_is_named(run: Run, theirs: Path) -> None:
     collection = opened(theirs).get_collection("notes", embedding_function=None)
-    collection.add(ids=["empty"], embeddings=[[1.0] * 256])
+    collection.add(ids=["empty"], embeddings=[np.ones(256, dtype=np.float32)])
 
     result = run(theirs)
 

@@ -235,7 +235,7 @@ class TestThreads:
     ) -> None:
         talk(saver, "t1", "one")
         talk(saver, "t2", "two", user_id="")
-        builder = StateGraph(dict)
+        builder: Any = StateGraph(dict)
         builder.add_node("bad", lambda _: {"messages": [{"role": "alien", "content": "x"}]})
         builder.add_edge(START, "bad")
         builder.compile(checkpointer=saver).invoke(
