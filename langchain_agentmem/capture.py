@@ -1,6 +1,6 @@
 """From what callers hand over to records that are ready to be saved."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -15,10 +15,10 @@ def as_memories(memories: Iterable[Any], turn: Turn, scope: str | None = None) -
     """Check memories and file them under their owner.
 
     Raises:
-        TypeError: One is no `Memory`; its position is named.
+        TypeError: They are no list, or one is no `Memory`; its position is named.
     """
     filed: list[Memory] = []
-    for position, memory in enumerate(memories):
+    for position, memory in enumerate(listed("memories", memories, "memories")):
         if not isinstance(memory, Memory):
             msg = f"memories[{position}] is a {type(memory).__name__}, not a Memory"
             raise TypeError(msg)
@@ -38,14 +38,15 @@ def as_messages(
         The messages, and how many were left out because they have no text.
 
     Raises:
+        TypeError: The messages are no list, or the session key is no text.
         ValueError: A message cannot be read, or its conversation is unclear; its position is
             named.
     """
     now = utc_now()
     skipped = 0
     filed: list[Message] = []
-    session_key = (session_key or "").strip()
-    for position, item in enumerate(_listed(messages)):
+    session_key = text_argument("session_key", session_key or "").strip()
+    for position, item in enumerate(listed("messages", messages, "messages")):
         message: Message | None
         if isinstance(item, Message):
             message = item
@@ -71,11 +72,39 @@ def as_messages(
     return filed, skipped
 
 
-def _listed(messages: Iterable[Any]) -> Sequence[Any]:
-    if isinstance(messages, str | dict | BaseModel) or not isinstance(messages, Iterable):
-        msg = f"messages must be a list of messages, not {type(messages).__name__}"
+def listed(name: str, values: Any, what: str) -> list[Any]:
+    """Return the values of an argument that takes several.
+
+    Raises:
+        TypeError: It holds none, or a single one; it is named.
+    """
+    if isinstance(values, str | bytes | dict | BaseModel) or not isinstance(values, Iterable):
+        msg = f"{name} must be a list of {what}, not {type(values).__name__}"
         raise TypeError(msg)
-    return list(messages)
+    return list(values)
+
+
+def text_argument(name: str, value: Any) -> str:
+    """Return the value of an argument that takes text.
+
+    Raises:
+        TypeError: It is none; the argument is named.
+    """
+    if not isinstance(value, str):
+        msg = f"{name} must be text, not {type(value).__name__}"
+        raise TypeError(msg)
+    return value
+
+
+def ids_argument(ids: Any) -> list[str]:
+    """Return one id or several as a list.
+
+    Raises:
+        TypeError: They are none.
+    """
+    if isinstance(ids, str):
+        return [ids]
+    return [text_argument(f"ids[{n}]", id_) for n, id_ in enumerate(listed("ids", ids, "ids"))]
 
 
 def _session(session_key: str, message: Message, position: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
-from langchain_agentmem.capture import as_memories, as_messages
+from langchain_agentmem.capture import as_memories, as_messages, ids_argument, text_argument
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, embedding_of_store
 from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
@@ -262,7 +262,10 @@ class AgentMemory(Searching, Transfer, Upkeep):
             id: Which record.
             config: The `RunnableConfig` of a turn: only what it can see is returned.
         """
-        return cast("Memory | Message | None", self._store.get(id, self._may_touch(config)))
+        return cast(
+            "Memory | Message | None",
+            self._store.get(text_argument("id", id), self._may_touch(config)),
+        )
 
     def update_memory(
         self, id: str, *, config: Config | None = None, **changes: Unpack[MemoryChanges]
@@ -278,7 +281,9 @@ class AgentMemory(Searching, Transfer, Upkeep):
             ValueError: There is no live memory with this id, a field is unknown or its value
                 unusable; it is named.
         """
-        updated: Memory | None = self._store.update(MEMORIES, id, changes, self._may_change(config))
+        updated: Memory | None = self._store.update(
+            MEMORIES, text_argument("id", id), changes, self._may_change(config)
+        )
         if updated is None:
             msg = f"id: there is no memory {id!r}"
             raise ValueError(msg)
@@ -301,7 +306,7 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Raises:
             ValueError: The memories cannot be merged; nothing was changed.
         """
-        survivor, changed = self._store.merge(_listed(ids), content, self._may_change(config))
+        survivor, changed = self._store.merge(ids_argument(ids), content, self._may_change(config))
         self._level(changed)
         return survivor
 
@@ -315,15 +320,15 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Returns:
             How many were deleted; ids that are unknown or deleted already do not count.
         """
-        return self._level(self._store.delete(_listed(ids), self._may_change(config)))
+        return self._level(self._store.delete(ids_argument(ids), self._may_change(config)))
 
     def restore(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Bring deleted records back. Returns how many. See `delete`."""
-        return self._level(self._store.restore(_listed(ids), self._may_change(config)))
+        return self._level(self._store.restore(ids_argument(ids), self._may_change(config)))
 
     def purge(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Remove records from disk for good, deleted before or not. Returns how many."""
-        return self._level(self._store.purge(_listed(ids), self._may_change(config)))
+        return self._level(self._store.purge(ids_argument(ids), self._may_change(config)))
 
     aadd_memory = in_thread(add_memory)
     aadd_memories = in_thread(add_memories)
@@ -353,7 +358,3 @@ class AgentMemory(Searching, Transfer, Upkeep):
         for kind in KINDS:
             self._vectors.level(kind, changed[kind.name])
         return sum(map(len, changed.values()))
-
-
-def _listed(ids: str | Iterable[str]) -> list[str]:
-    return [ids] if isinstance(ids, str) else list(ids)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, TypedDict, get_args
 
+import regex
 from langchain_core.messages import BaseMessage, convert_to_messages
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -33,6 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
 _LARGEST_EPOCH_SECONDS = 1e11
 _MAX_METADATA_DEPTH = 50
+_VISIBLE = regex.compile(r"[^\s\p{Cc}\p{Cf}\p{Z}]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -136,6 +138,11 @@ def clean_text(text: str) -> str:
     return _LONE_SURROGATE.sub("\ufffd", text)
 
 
+def is_blank(text: str) -> bool:
+    """Tell whether a text shows nothing: white space, control and formatting characters alone."""
+    return not _VISIBLE.search(text)
+
+
 def _text(value: Any) -> Any:
     return clean_text(value) if isinstance(value, str) else value
 
@@ -229,7 +236,7 @@ class Record(BaseModel):
     @field_validator("content")
     @classmethod
     def _content_not_blank(cls, value: str) -> str:
-        if not value.strip():
+        if is_blank(value):
             msg = "must not be blank"
             raise ValueError(msg)
         return value
@@ -348,7 +355,7 @@ class Message(Record):
         if not isinstance(message, BaseMessage):
             message = convert_to_messages([message])[0]
         content = _content_text(message)
-        if not content.strip():
+        if is_blank(content):
             return None
         role = message.role if message.type == "chat" else message.type
         return cls(

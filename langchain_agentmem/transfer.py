@@ -12,6 +12,7 @@ from langchain_agentmem.documents import as_record
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.errors import StorageError, describe
 from langchain_agentmem.interchange import write_line
+from langchain_agentmem.records import is_blank
 from langchain_agentmem.reports import ImportReport, MemoryStats
 from langchain_agentmem.scopes import Turn, Visibility
 from langchain_agentmem.storage.database import Database, private_folder
@@ -168,7 +169,7 @@ class Transfer:
         """Save a page of documents, and copy their vectors."""
         records, documents, problems = [], [], []
         for document in page:
-            if document.text is None or not document.text.strip():
+            if document.text is None or is_blank(document.text):
                 problems.append(f"{document.id}: has no text")
                 continue
             try:

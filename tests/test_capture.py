@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 
-from langchain_agentmem import Memory, Message
+from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.scopes import Turn
 
@@ -147,3 +147,9 @@ def test_a_message_of_another_session_is_refused() -> None:
 def test_a_message_of_no_session_is_refused(session_key: str | None) -> None:
     with pytest.raises(ValueError, match=r"session_key: messages\[0\] belongs to no conversation"):
         as_messages(session_key, [HumanMessage("x")], NOBODY)
+
+
+@pytest.mark.parametrize("content", ["", " \n", "\u200b", "\ufeff\u2060", "\x1b"])
+def test_a_message_that_shows_nothing_is_skipped(keyword_memory: AgentMemory, content: str) -> None:
+    report = keyword_memory.add_messages("s", [HumanMessage(content), HumanMessage("tea")])
+    assert (report.saved, report.skipped) == (1, 1)

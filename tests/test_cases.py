@@ -632,7 +632,7 @@ def test_31_asking_for_tool_output_in_vain_is_not_an_empty_store(
         ({"type": "instructions"}, ["episodic", "persona"], "M"),
         ({"scene": "garage"}, ["Home office", "travel"], "M"),
         ({"session_key": "thread_1"}, ["t-1", "t-2"], "MC"),
-        ({"role": "human"}, ["user", "assistant", "tool"], "C"),
+        ({"role": "narrator"}, ["user", "assistant", "tool"], "C"),
     ],
 )
 def test_32_an_invented_filter_value_is_answered_with_those_there_are(

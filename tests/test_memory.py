@@ -812,3 +812,27 @@ def test_an_unusable_field_is_told_in_words(keyword_memory: AgentMemory) -> None
     tool = AgentMemoryToolkit(memory=keyword_memory, editing=True).get_tools()[2]
 
     assert tool.invoke({"content": " "}) == "memory_add failed: content: must not be blank"
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda memory: memory.add_messages(5, [HumanMessage("tea")]), "session_key must be text"),
+        (lambda memory: memory.add_memories(None), "memories must be a list of memories"),
+        (lambda memory: memory.add_memories(Memory(content="tea")), "memories must be a list"),
+        (lambda memory: memory.add_memories("tea"), "memories must be a list of memories, not str"),
+        (lambda memory: memory.add_messages("s", HumanMessage("tea")), "messages must be a list"),
+        (lambda memory: memory.get(None), "id must be text, not NoneType"),
+        (lambda memory: memory.update_memory(5, content="tea"), "id must be text, not int"),
+        (lambda memory: memory.delete(5), "ids must be a list of ids, not int"),
+        (lambda memory: memory.restore([5]), r"ids\[0\] must be text, not int"),
+        (lambda memory: memory.purge(["a", None]), r"ids\[1\] must be text, not NoneType"),
+        (lambda memory: memory.merge_memories(None), "ids must be a list of ids, not NoneType"),
+        (lambda _: AgentMemory.open(5), "folder must be a path, not int"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    keyword_memory: AgentMemory, call: Callable[[Any], Any], named: str
+) -> None:
+    with pytest.raises(TypeError, match=named):
+        call(keyword_memory)

@@ -352,3 +352,15 @@ def test_a_message_without_text_is_none(message: BaseMessage) -> None:
 def test_a_message_of_an_unknown_role_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown role 'narrator'"):
         Message.from_langchain(ChatMessage(role="narrator", content="x"))
+
+
+@pytest.mark.parametrize("content", ["", " ", "\n\t", "\u200b", "\ufeff \u2060", "\u3000", "\x00"])
+def test_content_that_shows_nothing_is_blank(content: str) -> None:
+    for record_type, fields in ((Memory, {}), (Message, {"role": "user"})):
+        with pytest.raises(ValidationError, match="must not be blank"):
+            record_type.model_validate({"content": content, **fields})
+
+
+@pytest.mark.parametrize("content", ["\U0001f333", "\u200b.", "\ue000", "\u0301"])
+def test_content_that_shows_anything_is_not(content: str) -> None:
+    assert Memory(content=content).content == content

@@ -34,8 +34,12 @@ def private_folder(folder: str | Path) -> Path:
 
     Raises:
         StorageError: It cannot be made, or is no folder.
+        TypeError: It is no path.
         ValueError: No folder is named.
     """
+    if not isinstance(folder, str | os.PathLike):
+        msg = f"folder must be a path, not {type(folder).__name__}"
+        raise TypeError(msg)
     if not str(folder).strip():
         msg = "folder must not be blank"
         raise ValueError(msg)
