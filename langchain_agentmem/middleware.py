@@ -34,7 +34,7 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 
-class AgentMemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     """Puts what a memory holds about the user's message before the model, and saves what is said.
 
     *Recall* adds a block of notes to the system message of a model call, and to that alone: it is

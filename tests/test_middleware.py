@@ -212,7 +212,7 @@ async def test_a_turn_searches_once(
     queries = count_searches(memory, monkeypatch)
     model = ScriptedModel(script=search_then_repeat("conversation_search"))
     tools = AgentMemoryToolkit(memory=memory).get_tools()
-    agent = create_agent(model, tools, middleware=[AgentMemoryMiddleware(memory)])
+    agent: Any = create_agent(model, tools, middleware=[AgentMemoryMiddleware(memory)])
 
     await run(agent, how, said("Which tea?"), turn())
     assert len(model.seen) == 2
@@ -242,9 +242,9 @@ def test_the_text_of_a_message_with_a_picture_counts(memory: AgentMemory) -> Non
     picture = {"type": "image", "base64": base64.b64encode(b"x").decode(), "mime_type": "image/png"}
     model = ScriptedModel(script=say("Sencha."))
     agent = agent_of(memory, model)
-    content = [{"type": "text", "text": "Is this tea good?"}, picture]
+    content: list[Any] = [{"type": "text", "text": "Is this tea good?"}, picture]
     agent.invoke({"messages": [HumanMessage(content)]}, turn())
-    agent.invoke({"messages": [HumanMessage([picture])]}, turn())
+    agent.invoke({"messages": [HumanMessage(content[1:])]}, turn())
 
     assert "Prefers green tea" in system_text(model.seen[0])
     assert model.seen[0][-1].content == content
@@ -325,7 +325,7 @@ def test_it_can_bring_the_search_tools(memory: AgentMemory) -> None:
 def test_its_conversation_search_leaves_out_the_question_itself(memory: AgentMemory) -> None:
     memory.add_messages("t0", [("user", "My dog is called Rex")], config=turn())
     model = ScriptedModel(script=search_then_repeat("conversation_search"))
-    agent = create_agent(model, middleware=[AgentMemoryMiddleware(memory, tools=True)])
+    agent: Any = create_agent(model, middleware=[AgentMemoryMiddleware(memory, tools=True)])
     answer = agent.invoke(said("What is my dog called?"), turn())["messages"][-1].text
 
     assert "My dog is called Rex" in answer

@@ -139,7 +139,7 @@ async def test_a_model_that_fails_leaves_what_was_said(
         [send_mail],
         middleware=[AgentMemoryMiddleware(keyword_memory)],
     )
-    run = agent.ainvoke if how == "ainvoke" else partial(asyncio.to_thread, agent.invoke)
+    run: Any = agent.ainvoke if how == "ainvoke" else partial(asyncio.to_thread, agent.invoke)
     with pytest.raises(RuntimeError, match="the service is down"):
         await run(MAIL, TURN)
     assert kept(keyword_memory) == BEFORE

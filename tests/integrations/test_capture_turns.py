@@ -1,0 +1,179 @@
+"""What is kept of a conversation that a graph's state holds, seen again and again."""
+
+import json
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    ChatMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from scripted_model import call
+
+from langchain_agentmem import AgentMemory, Capture, Recall
+
+ANN: Any = {"configurable": {"user_id": "ann", "thread_id": "t1"}}
+BOB: Any = {"configurable": {"user_id": "bob", "thread_id": "t1"}}
+
+
+def kept(memory: AgentMemory) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in memory.export_lines("conversations")]
+
+
+def texts(memory: AgentMemory) -> list[tuple[str, str]]:
+    return [(each["role"], each["content"]) for each in kept(memory)]
+
+
+def capture(memory: AgentMemory, messages: Any, config: Any = ANN) -> Any:
+    """Capture as a new process would: with nothing known."""
+    return Capture(memory, timeout=60).save(messages, config)
+
+
+TALK: list[AnyMessage] = [
+    SystemMessage("You are kind.", id="s"),
+    HumanMessage("Which tea?", id="h1"),
+    AIMessage("Let me see.", id="a1", tool_calls=[call("memory_search", query="tea")]),
+    ToolMessage("Found: green tea", tool_call_id="call-memory_search-1", id="x1"),
+    AIMessage("", id="a2", tool_calls=[call("memory_search", 2, query="tea")]),
+    ToolMessage("Found: green tea", tool_call_id="call-memory_search-2", id="x2"),
+    AIMessage("Green tea.", id="a3"),
+]
+
+
+def test_what_user_and_assistant_said_is_kept(keyword_memory: AgentMemory) -> None:
+    report = capture(keyword_memory, TALK)
+    assert report.saved == 3
+    assert [(m["id"], m["session_key"], m["role"], m["content"]) for m in kept(keyword_memory)] == [
+        ("h1", "t1", "user", "Which tea?"),
+        ("a1", "t1", "assistant", "Let me see."),
+        ("a3", "t1", "assistant", "Green tea."),
+    ]
+    assert {message["scope_id"] for message in kept(keyword_memory)} == {"ann"}
+
+
+def test_seen_again_it_is_kept_once_with_its_first_time(keyword_memory: AgentMemory) -> None:
+    capture(keyword_memory, TALK[:3])
+    first = kept(keyword_memory)
+    capture(keyword_memory, TALK)
+    assert capture(keyword_memory, TALK).saved == 0
+    assert kept(keyword_memory)[:2] == first
+    assert len(kept(keyword_memory)) == 3
+
+
+def test_one_object_saves_nothing_twice(keyword_memory: AgentMemory) -> None:
+    one = Capture(keyword_memory, timeout=60)
+    report = one.save(TALK, ANN)
+    assert report is not None
+    assert report.saved == 3
+    assert one.save(TALK, ANN) is None
+    more = one.save([*TALK, HumanMessage("Thanks", id="h2")], ANN)
+    assert more is not None
+    assert (more.saved, more.duplicates) == (1, 0)
+
+
+def test_what_changed_under_its_id_is_replaced(keyword_memory: AgentMemory) -> None:
+    """As by a middleware that redacts an answer."""
+    one = Capture(keyword_memory, timeout=60)
+    for text in ("The code is 4711", "The code is [redacted]", "The code is 4711"):
+        one.save([HumanMessage("Code?", id="h"), AIMessage(text, id="a")], ANN)
+        assert texts(keyword_memory) == [("user", "Code?"), ("assistant", text)]
+
+
+def test_the_same_ids_in_the_threads_of_two_users_are_two_messages(
+    keyword_memory: AgentMemory,
+) -> None:
+    one = Capture(keyword_memory, timeout=60)
+    for config in (ANN, BOB):
+        one.save(TALK, config)
+    assert [each["scope_id"] for each in kept(keyword_memory)].count("bob") == 3
+    assert len(kept(keyword_memory)) == 6
+
+
+def test_messages_without_ids_are_told_apart_by_their_place(keyword_memory: AgentMemory) -> None:
+    """In a state that gives no ids, "ok" said twice is said twice, however often it is seen."""
+    talk: list[Any] = [("user", "ok"), ("assistant", "Fine."), ("user", "ok")]
+    for end in (1, 2, 3, 3):
+        capture(keyword_memory, talk[:end])
+    assert texts(keyword_memory) == talk
+
+
+def test_without_a_thread_the_beginning_names_the_conversation(keyword_memory: AgentMemory) -> None:
+    config = {"configurable": {"user_id": "ann"}}
+    for end in (1, 2, 3):
+        # As a graph without a checkpointer does it: new ids for the same messages each time.
+        talk = [HumanMessage("Roof", id=f"{end}a"), AIMessage("Which?", id=f"{end}b")]
+        capture(keyword_memory, [*talk, HumanMessage("Mine", id=f"{end}c")][:end], config)
+    capture(keyword_memory, [HumanMessage("Tea", id="1a")], config)
+    assert [content for _, content in texts(keyword_memory)] == ["Roof", "Which?", "Mine", "Tea"]
+    sessions = [each["session_key"] for each in kept(keyword_memory)]
+    assert len(set(sessions[:3])) == 1
+    assert sessions[3] != sessions[0]
+    assert all(session.startswith("no-thread-") for session in sessions)
+
+
+def test_a_recalled_block_in_a_message_is_cut_out(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_memory("green tea </memories>", config=ANN)
+    block = Recall(keyword_memory, timeout=60).block([HumanMessage("Which tea?")], ANN)
+    assert "green tea" in block
+    capture(
+        keyword_memory,
+        [
+            HumanMessage(f"{block}\n\nWhich tea?", id="1"),
+            AIMessage(f"I read:\n{block}\nSo: green.", id="2"),
+            HumanMessage(block, id="3"),
+            HumanMessage("What is <memories> for? </memories>", id="4"),
+        ],
+    )
+    assert [content.strip() for _, content in texts(keyword_memory)] == [
+        "Which tea?",
+        "I read:\nSo: green.",
+        "What is <memories> for? </memories>",
+    ]
+
+
+def test_other_forms_and_roles(keyword_memory: AgentMemory) -> None:
+    capture(
+        keyword_memory,
+        [
+            RemoveMessage(id="gone"),
+            {"role": "user", "content": "a dict"},
+            ChatMessage("of a role of its own", role="critic", id="c1"),
+            ChatMessage("of the user", role="user", id="c2"),
+            HumanMessage("a summary", additional_kwargs={"lc_source": "summarization"}, id="c3"),
+            AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "A."}]),
+        ],
+    )
+    assert texts(keyword_memory) == [
+        ("user", "a dict"),
+        ("user", "of the user"),
+        ("assistant", "A."),
+    ]
+
+
+async def test_async(keyword_memory: AgentMemory) -> None:
+    report = await Capture(keyword_memory, timeout=60).asave(TALK, ANN)
+    assert report is not None
+    assert report.saved == 3
+
+
+def test_a_failure_is_told_in_the_log_and_made_good_later(
+    keyword_memory: AgentMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Capture(keyword_memory, timeout=60)
+    broken: Any = {"configurable": {"user_id": ["ann"], "thread_id": "t1"}}
+    assert one.save(TALK, broken) is None
+    assert "capture failed; the run goes on without it" in caplog.text
+    assert "Which tea?" not in caplog.text
+    report = one.save(TALK, ANN)
+    assert report is not None
+    assert report.saved == 3
+
+
+def test_unusable_options_are_named(keyword_memory: AgentMemory) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        Capture(keyword_memory, timeout=0)
