@@ -14,7 +14,7 @@ from langchain_agentmem.interchange import read_records, write_line
 from langchain_agentmem.records import SCOPES, Record, Role
 
 TEXT = st.text(max_size=30)
-CONTENT = TEXT.filter(lambda text: bool(text.strip()))
+CONTENT = TEXT.filter(lambda text: any(character.isalnum() for character in text))
 TIMES = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 JSON = st.recursive(
     st.none()

@@ -109,7 +109,7 @@ def test_of_several_collections_one_is_named(run: Run, theirs: Path) -> None:
 
 def test_what_is_left_out_is_named(run: Run, theirs: Path) -> None:
     collection = opened(theirs).get_collection("notes", embedding_function=None)
-    collection.add(ids=["empty"], embeddings=[np.ones(256, dtype=np.float32)])
+    collection.add(ids=["empty"], embeddings=[np.eye(256, dtype=np.float32)[0]])
 
     result = run(theirs)
 
