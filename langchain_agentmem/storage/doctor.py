@@ -18,6 +18,10 @@ from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import VectorHalf
 
 VECTOR_INDEX = "vector index"
+OWNED_ELSEWHERE = (
+    "another process has it open, and cares for it: it can be examined there, or once that has "
+    "closed the memory"
+)
 _NAMED = 3
 
 
@@ -107,7 +111,11 @@ class Doctor:
             return
         pending = vectors.pending()
         detail = vectors.backlog() or f"{pending} records wait for their vectors"
-        yield Finding("vector queue", ok=not pending, detail=detail if pending else "empty")
+        level = not pending or vectors.is_owned_elsewhere
+        yield Finding("vector queue", ok=level, detail=detail if pending else "empty")
+        if vectors.is_owned_elsewhere:
+            yield Finding(VECTOR_INDEX, ok=True, detail=OWNED_ELSEWHERE)
+            return
         if vectors.index is None:
             yield Finding(VECTOR_INDEX, ok=False, detail=vectors.problem or "not open")
             return

@@ -40,6 +40,8 @@ _HEADER = struct.Struct("<iQQQQ")
 _HEADER_SIZE, _HEADER_VERSION = 100, 1
 _LENGTH_BYTES = 4
 
+_DATABASE = "chroma.sqlite3"
+
 Listing = list[list[str | int]]
 
 
@@ -97,6 +99,14 @@ class IndexFiles:
             logger.debug("the vector index was not sealed: %s", error)
         finally:
             self._sealing.release()
+
+    def identity(self) -> tuple[int, int] | None:
+        """Return what tells the files that are there from any that take their place, or None."""
+        try:
+            state = (self._folder / _DATABASE).stat()
+        except OSError:
+            return None
+        return state.st_dev, state.st_ino
 
     def is_sealed(self) -> bool:
         """Whether the files are as they were when no call was under way."""

@@ -124,6 +124,19 @@ def check_client(client: Any) -> "ClientAPI":
     return client  # type: ignore[no-any-return]
 
 
+def abandon_client(client: "ClientAPI", folder: Path) -> None:
+    """Close an embedded client whose files are gone, and let none open what it had open."""
+    from chromadb.api.shared_system_client import SharedSystemClient as shared  # noqa: N813
+
+    path = str(folder.resolve())
+    server = getattr(client, "_server", None)
+    with _opening():
+        system = shared._identifier_to_system.get(path)  # noqa: SLF001
+        if system is not None and server in system._instances.values():  # noqa: SLF001
+            del shared._identifier_to_system[path]  # noqa: SLF001
+    close_client(client)
+
+
 def close_client(client: "ClientAPI") -> None:
     """Close a client."""
     close = getattr(client, "close", None)  # clients before chromadb 1.4 have none
@@ -298,6 +311,11 @@ class VectorIndex:
         self._collections.clear()
         for name in self._names():
             self._client.delete_collection(name)
+
+    def abandon(self, folder: Path) -> None:
+        """Close an embedded client whose folder was taken away or replaced."""
+        self._collections.clear()
+        abandon_client(self._client, folder)
 
     @_chroma_call
     def close(self) -> None:

@@ -138,6 +138,7 @@ class VectorHalf:
         self._indexer: VectorIndexer | None = None
         self._writers = Workers(_MOST_WRITERS, "agentmem-writes")
         self._overdue: Future[Indexed] | None = None
+        self._opened: tuple[int, int] | None = None
         self._lock = Lock()
         self._tried_at = 0.0
         self._closed = False
@@ -153,6 +154,11 @@ class VectorHalf:
         return self.embedder is not None or self.problem is not None
 
     @property
+    def is_owned_elsewhere(self) -> bool:
+        """Whether another process has the vector index, which is no fault."""
+        return self.problem == OWNED_ELSEWHERE
+
+    @property
     def folder(self) -> Path | None:
         """Where the vectors are, if it is a folder of this memory's."""
         return self._chroma.folder
@@ -160,6 +166,8 @@ class VectorHalf:
     @property
     def can_be_retried(self) -> bool:
         """Whether a vector index is wanted and missing, and it is time to try again."""
+        if self._was_taken_away():
+            return True
         missing = self.embedder is not None and self._indexer is None
         return missing and time.monotonic() - self._tried_at > RETRY_SECONDS
 
@@ -223,10 +231,9 @@ class VectorHalf:
 
     def level_a_little(self) -> None:
         """Work on a few waiting entries, or try to open a missing index; fails in silence."""
-        if self.can_be_retried:
-            self.open_index()
-        if self._indexer is not None and self._queue.pending():
-            self._indexer.index_a_little()
+        indexer = self._ready_indexer()
+        if indexer is not None and self._queue.pending():
+            indexer.index_a_little()
 
     def sync(self, progress: Progress | None = None) -> Indexed:
         """Work through the whole queue."""
@@ -291,7 +298,25 @@ class VectorHalf:
             if self._chroma.ownership is not None:
                 self._chroma.ownership.release()
 
+    def _was_taken_away(self) -> bool:
+        files = self._chroma.files
+        if self._indexer is None or files is None:
+            return False
+        return self._opened is not None and self._opened != files.identity()
+
+    def _let_go_of_what_is_gone(self) -> None:
+        """Close an index whose files were deleted or replaced while it was open."""
+        with self._lock:
+            if self.index is None or self._chroma.folder is None or not self._was_taken_away():
+                return
+            logger.warning("the vector index was taken away; it is made anew from the database")
+            index, self.index, self._indexer = self.index, None, None
+            self._tried_at = 0.0
+            index.abandon(self._chroma.folder)
+
     def _ready_indexer(self) -> VectorIndexer | None:
+        if self._was_taken_away():
+            self._let_go_of_what_is_gone()
         if self.can_be_retried:
             self.open_index()
         return self._indexer
@@ -309,6 +334,7 @@ class VectorHalf:
         if files is not None and self._chroma.ownership is not None:
             self._chroma.ownership.begin(files.make_safe)
         client = self._chroma.open()
+        self._opened = files.identity() if files is not None else None
         try:
             index = VectorIndex(client, namespace, embedder.fingerprint, calls=files)
             indexer = VectorIndexer(

@@ -7,6 +7,7 @@ read is refused by name.
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,39 @@ def test_garbled_nearest_neighbour_files_are_rebuilt(tmp_path: Path) -> None:
     assert (repaired := doctor(folder, "--repair"))[0] == 0, repaired
     with AgentMemory.open(folder, embedding="local") as memory:
         assert missing(memory, list(range(0, 1500, 50)), by="vector") == []
+
+
+def replace_folder(chroma: Path) -> None:
+    other = chroma.with_name("other")
+    with AgentMemory.open(other, embedding="local") as memory:
+        memory.add_memory("of another memory")
+    shutil.rmtree(chroma)
+    (other / "chroma").rename(chroma)
+
+
+@pytest.mark.parametrize("memories", [1, 2])
+@pytest.mark.parametrize("damage", [delete_folder, empty_folder, replace_folder])
+def test_an_index_that_is_taken_away_while_it_is_open_is_made_anew(
+    folder: Path, damage: Callable[[Path], None], memories: int
+) -> None:
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(AgentMemory.open(folder, embedding="local"))
+            for _ in range(memories)
+        ]
+        assert all(missing(memory, NUMBERS, by="vector") == [] for memory in opened)
+        damage(folder / "chroma")
+        for number, memory in enumerate(opened, 100):
+            memory.add_memories([Memory(id=f"m{number}", content=text_of(number))])
+            assert memory.sync().pending == 0
+        numbers = [*NUMBERS, *range(100, 100 + memories)]
+        for memory in opened:
+            assert missing(memory, numbers, by="vector") == []
+            assert [finding for finding in memory.check() if not finding.ok] == []
+    assert doctor(folder)[0] == 0
+    with AgentMemory.open(folder, embedding="local") as memory:
+        assert memory.status().pending == 0
+        assert missing(memory, numbers, by="vector") == []
 
 
 def change(folder: Path, *statements: str) -> None:

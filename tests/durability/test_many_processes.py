@@ -97,6 +97,17 @@ def test_a_search_that_does_not_own_the_index_is_never_stale_by_keyword(tmp_path
             assert owner("missing", numbers=[100 + number], by="keyword") == []
 
 
+def test_an_index_that_another_process_has_is_no_fault(tmp_path: Path) -> None:
+    with RemoteMemory(tmp_path / "m") as owner, RemoteMemory(tmp_path / "m") as other:
+        owner("add", first=0, count=1)
+        for pending in (0, 1):
+            for repair in (False, True):
+                found = other("check", repair=repair)
+                assert [ok for _, ok, _ in found] == [True] * len(found)
+                assert "another process" in found[-1][2]
+            assert other("add", first=10 + pending, count=1)["pending"] == pending + 1
+
+
 def test_what_others_queued_the_owner_writes_while_it_searches_and_writes(tmp_path: Path) -> None:
     with RemoteMemory(tmp_path / "m") as owner, RemoteMemory(tmp_path / "m") as other:
         assert other("add", first=0, count=5)["pending"] == 5
