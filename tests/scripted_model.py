@@ -90,7 +90,7 @@ class ScriptedModel(BaseChatModel):
         words = str(answer.content).split(" ")
         for number, word in enumerate(words):
             last = number == len(words) - 1
-            chunk = AIMessageChunk(word if last else f"{word} ")
+            chunk = AIMessageChunk(content=word if last else f"{word} ")
             if last:
                 chunk.tool_calls = answer.tool_calls
                 chunk.chunk_position = "last"

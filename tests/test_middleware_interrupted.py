@@ -60,7 +60,7 @@ def kept(memory: AgentMemory) -> list[tuple[str, str]]:
 
 BEFORE = [("user", "Mail Bob about the roof"), ("assistant", "I will mail him.")]
 AFTER = [*BEFORE, ("assistant", "Done.")]
-APPROVE = Command(resume={"decisions": [{"type": "approve"}]})
+APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
 
 def approving(memory: AgentMemory) -> tuple[Any, Any]:

@@ -142,8 +142,8 @@ def test_other_forms_and_roles(keyword_memory: AgentMemory) -> None:
         [
             RemoveMessage(id="gone"),
             {"role": "user", "content": "a dict"},
-            ChatMessage("of a role of its own", role="critic", id="c1"),
-            ChatMessage("of the user", role="user", id="c2"),
+            ChatMessage(content="of a role of its own", role="critic", id="c1"),
+            ChatMessage(content="of the user", role="user", id="c2"),
             HumanMessage("a summary", additional_kwargs={"lc_source": "summarization"}, id="c3"),
             AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "A."}]),
         ],

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
@@ -110,21 +110,26 @@ def in_a_function(retriever: Any) -> Any:
     return RunnableLambda(lambda query: texts(retriever.invoke(query)), afunc=acall)
 
 
-def in_a_node(retriever: Any) -> Any:
-    graph = StateGraph(dict)
+class Asked(TypedDict, total=False):
+    query: str
+    found: str
 
-    def node(state: dict[str, Any]) -> dict[str, Any]:
+
+def in_a_node(retriever: Any) -> Any:
+    graph = StateGraph(Asked)
+
+    def node(state: Asked) -> dict[str, Any]:
         return {"found": texts(retriever.invoke(state["query"]))}
 
-    async def anode(state: dict[str, Any]) -> dict[str, Any]:
+    async def anode(state: Asked) -> dict[str, Any]:
         return {"found": texts(await retriever.ainvoke(state["query"]))}
 
     graph.add_node("retrieve", RunnableLambda(node, afunc=anode))
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", END)
-    compiled = graph.compile()
-    wrap = RunnableLambda(lambda query: {"query": query})
-    return wrap | compiled | (lambda state: state["found"])
+    compiled: Any = graph.compile()
+    ask: Any = RunnableLambda(lambda query: {"query": query})
+    return ask | compiled | (lambda state: state["found"])
 
 
 def as_a_tool(retriever: Any) -> Any:
@@ -144,7 +149,8 @@ def as_a_tool_of_a_graph(retriever: Any) -> Any:
         return {"messages": [{"role": "assistant", "content": "", "tool_calls": calls}]}
 
     last = RunnableLambda(lambda state: state["messages"][-1].content)
-    return RunnableLambda(request) | graph.compile() | last
+    compiled: Any = graph.compile()
+    return RunnableLambda(request) | compiled | last
 
 
 PLACES: list[Callable[[Any], Any]] = [
