@@ -73,6 +73,8 @@ def import_records(
         total = sum(count_lines(file) for _, file, _ in sources) if lines_alone else None
     except (OSError, ValueError) as error:
         fail(str(error))
+    if session is not None and all(source is not Format.LANGCHAIN for _, _, source in sources):
+        fail("--session is for LangChain messages, and there are none")
     several_folders = len({path.resolve() for path in paths if path.is_dir()}) > 1
     report = ImportReport()
     with open_memory(memory, embedding) as opened:
@@ -107,7 +109,9 @@ def tell(memory: Path, report: "ImportReport", degraded: list[str], noun: str) -
     for problem in degraded:
         typer.echo(f"Note: {problem}")
     for problem in report.problems[:_PROBLEMS_SHOWN]:
-        typer.echo(problem, err=True)
+        # It may repeat what a file holds, and a terminal obeys control characters.
+        shown = "".join(c if c.isprintable() else "\ufffd" for c in problem)
+        typer.echo(shown, err=True)
     left_out = report.skipped + report.conflicts
     if left_out:
         hidden = len(report.problems) - _PROBLEMS_SHOWN

@@ -86,14 +86,28 @@ def test_a_bad_part_and_a_bad_file_are_named_and_the_rest_is_kept(
 ) -> None:
     (tmp_path / "a.json").write_text("[")
     (tmp_path / "b.json").write_text(json.dumps([{}, *TALK]))
+    titled = {"title": "\x1b[31mred", "id": "c"}
+    (tmp_path / "c.json").write_text(json.dumps([{"mapping": {}}, titled]))
 
-    result = run(folder, tmp_path / "a.json", tmp_path / "b.json")
+    result = run(folder, *(tmp_path / f"{name}.json" for name in "abc"))
 
     assert result.exit_code == 1
     assert "a.json: cannot be read" in result.output
     assert "b.json: message 1: cannot be read" in result.output
-    assert "2 parts were not imported" in result.output
+    assert "c.json: conversation 1: cannot be read: it has no id" in result.output
+    assert 'c.json: conversation 2: cannot be read ("\ufffd[31mred")' in result.output
+    assert "4 parts were not imported" in result.output
     assert "saved 0 memories and 2 messages" in result.output
+
+
+def test_an_option_that_has_no_effect_is_named(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"content": "owns a ladder"}))
+
+    result = run(folder, tmp_path / "a.jsonl", "--session", "s")
+
+    assert result.exit_code == 2
+    assert "--session is for LangChain messages" in result.output
+    assert not folder.exists()
 
 
 def test_a_format_that_a_file_is_not_in_is_an_error(tmp_path: Path, folder: Path) -> None:
