@@ -114,6 +114,7 @@ EXPLAIN_HEADS = (
     "from keywords",
     "from vectors",
     "recency",
+    "source message",
 )
 _CONTENT_SHOWN = 120
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
@@ -129,7 +130,8 @@ def explain_row(number: int, hit: Any) -> list[str]:
         return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
     parts = (hit.keyword_rank, hit.vector_rank, hit.similarity, hit.keyword_part, hit.vector_part)
-    return [str(number), content, *map(shown, (hit.score, *parts, hit.recency))]
+    source = _CONTROL.sub("\ufffd", getattr(hit, "source", None) or "")
+    return [str(number), content, *map(shown, (hit.score, *parts, hit.recency)), source]
 
 
 @dataclass(frozen=True)  # slots would forbid SearchResult[MemoryHit](...)

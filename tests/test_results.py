@@ -116,6 +116,7 @@ class TestExplainRow:
             keyword_part=0.1,
             vector_part=0.023456,
             recency=0.5,
+            source="m-7",
         )
 
         assert dict(zip(EXPLAIN_HEADS, explain_row(3, hit), strict=True)) == {
@@ -128,11 +129,12 @@ class TestExplainRow:
             "from keywords": "0.1",
             "from vectors": "0.02346",
             "recency": "0.5",
+            "source message": "m-7",
         }
 
     def test_what_is_unknown_is_empty_and_nought_is_not(self) -> None:
-        assert explain_row(1, memory_hit())[3:] == [""] * 6
-        assert explain_row(1, memory_hit(similarity=0.0, recency=0.0))[5:] == ["0", "", "", "0"]
+        assert explain_row(1, memory_hit())[3:] == [""] * 7
+        assert explain_row(1, memory_hit(similarity=0.0, recency=0.0))[5:] == ["0", "", "", "0", ""]
 
     @pytest.mark.parametrize(
         ("content", "shown"),

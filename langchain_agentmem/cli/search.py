@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from langchain_agentmem.results import SearchResult
 
 _TABLE_WIDTH = 160
+_LEFT_OUT_WHERE_EMPTY = "source message"
 """Columns of a terminal below which a table of explanations cannot be read."""
 
 
@@ -100,9 +101,15 @@ def _explain(result: "SearchResult[Any]") -> None:
     if console.width < _TABLE_WIDTH:
         _explain_below_each_other(console, heads, rows, result.strategy)
         return
-    table = Table(*heads, title=f"strategy: {result.strategy}")
+    # What no result has takes no room.
+    rare = heads.index(_LEFT_OUT_WHERE_EMPTY)
+    empty = set() if any(row[rare] for row in rows) else {rare}
+    table = Table(
+        *(head for n, head in enumerate(heads) if n not in empty),
+        title=f"strategy: {result.strategy}",
+    )
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(cell) for n, cell in enumerate(row) if n not in empty))
     console.print(table)
 
 

@@ -98,8 +98,18 @@ class TestExplain:
         assert explained.startswith(plain)
         heads = explained.removeprefix(plain).splitlines()
         assert heads[0].strip() == "strategy: fts"
-        for head in (*EXPLAIN_HEADS, "matched terms"):
+        for head in (*EXPLAIN_HEADS[:-1], "matched terms"):
             assert head in heads[2]
+        assert EXPLAIN_HEADS[-1] == "source message"
+        assert "source message" not in heads[2]  # no result has any
+
+    def test_the_message_that_a_memory_came_from_is_named(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+            memory.add_messages("s", [Message(id="m-7", role="user", content="The zeppelin is in")])
+            came = {"source_message_ids": ["m-7"]}
+            memory.add_memories([Memory(content="Has a visitor", metadata=came)])
+        (row,) = rows(run(tmp_path / "m", "zeppelin", "--explain").output)
+        assert row[-2] == "m-7"
 
     def test_each_row_tells_rank_score_and_terms(self, folder: Path) -> None:
         first, second = rows(run(folder, "dark mode roofs", "--explain").output)
