@@ -103,9 +103,9 @@ class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Save what was said so far, recall, and call the model."""
-        messages = request.state["messages"]
+        messages = _so_far(request)
         saving = self._capture.start(messages) if self._capture else None
-        block = self._recall.block(request.messages) if self._recall else ""
+        block = self._recall.block(messages) if self._recall else ""
         if saving:
             saving.result()
         return handler(_with_block(request, block))
@@ -116,9 +116,9 @@ class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Async twin of `wrap_model_call`."""
-        messages = request.state["messages"]
+        messages = _so_far(request)
         saving = self._capture.start(messages) if self._capture else None
-        block = await self._recall.ablock(request.messages) if self._recall else ""
+        block = await self._recall.ablock(messages) if self._recall else ""
         if saving:
             await saving.aresult()
         return await handler(_with_block(request, block))
@@ -151,6 +151,11 @@ def _tools(memory: AgentMemory, tools: bool | AgentMemoryToolkit) -> list[Any]: 
         msg = f"tools must be True, False or an AgentMemoryToolkit, not {type(tools).__name__}"
         raise TypeError(msg)
     return AgentMemoryToolkit(memory=memory, past_only=True).get_tools() if tools else []
+
+
+def _so_far(request: ModelRequest[Any]) -> list[Any]:
+    """Return the conversation: what is sent to the model may be a part of it."""
+    return list(request.state.get("messages") or request.messages)
 
 
 def _calls_tools(state: AgentState[Any]) -> bool:

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.middleware import (
+    ModelRequest,
+    ModelResponse,
+    PIIMiddleware,
+    SummarizationMiddleware,
+)
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -312,6 +317,43 @@ def test_what_langchain_says_for_somebody_is_not_kept(memory: AgentMemory) -> No
         "Question 1",
         "Question 2",
     ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_redacted_is_kept_redacted(
+    memory: AgentMemory, tmp_path: Path, first: bool
+) -> None:
+    """Whatever the order in the list: capture sees what all hooks made of a message."""
+    both: dict[str, Any] = {"apply_to_input": True, "apply_to_output": True}
+    redact = PIIMiddleware("email", strategy="redact", **both)
+    model = ScriptedModel(script=say("I wrote to ann@example.com"))
+    around = {"before" if first else "after": [redact]}
+    agent = agent_of(memory, model, checkpointer=InMemorySaver(), **around)
+    agent.invoke(said("Write to bob@example.com"), turn())
+
+    assert kept(memory) == [
+        ("user", "Write to [REDACTED_EMAIL]"),
+        ("assistant", "I wrote to [REDACTED_EMAIL]"),
+    ]
+    files = [path for path in (tmp_path / "memory").rglob("*") if path.is_file()]
+    assert files
+    assert b"example.com" not in b"".join(path.read_bytes() for path in files)
+
+
+def test_a_request_without_a_state_is_answered_from_its_messages(memory: AgentMemory) -> None:
+    """As other code may call it, outside of a graph."""
+    memory.add_memory("Prefers green tea")
+    seen: list[Any] = []
+    request = ModelRequest(model=ScriptedModel(script=say("x")), messages=[HumanMessage("Tea?")])
+
+    def handler(asked: ModelRequest[Any]) -> ModelResponse[Any]:
+        seen.append(asked)
+        return ModelResponse(result=[AIMessage("Sencha.")])
+
+    remembers = AgentMemoryMiddleware(memory)
+    assert remembers.wrap_model_call(request, handler).result[0].text == "Sencha."
+    assert "Prefers green tea" in seen[0].system_message.text
+    assert request.system_message is None
 
 
 def test_it_can_bring_the_search_tools(memory: AgentMemory) -> None:

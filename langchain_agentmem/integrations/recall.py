@@ -26,8 +26,9 @@ from langchain_agentmem.integrations.turns import (
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.quoting import as_json
 from langchain_agentmem.results import MemoryHit, MessageHit
-from langchain_agentmem.scopes import Turn
-from langchain_agentmem.search.request import MAX_LIMIT
+from langchain_agentmem.scopes import Turn, Visibility
+from langchain_agentmem.search.request import MAX_LIMIT, make_request
+from langchain_agentmem.storage.kinds import MEMORIES
 
 Source = Literal["memories", "conversations"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -98,10 +99,13 @@ class Recall:
         self._sources = _check_sources(sources)
         _check_count("max_items", max_items, 1, MAX_LIMIT)
         _check_count("max_chars", max_chars, LEAST_MAX_CHARS)
+        if not callable(skip):
+            msg = f"skip must be a function of the user's text, not {skip!r}"
+            raise ValueError(msg)  # noqa: TRY004  (as for every unusable argument)
         self._memory = memory
         self._max_items = max_items
         self._max_chars = max_chars
-        self._options = {"min_similarity": min_similarity, "half_life_days": half_life_days}
+        self._options = _check_options(min_similarity, half_life_days)
         self._limit = TimeLimit(timeout, what="recall")
         self._skip = skip
         self._blocks: OrderedDict[_Key, str] = OrderedDict()
@@ -236,6 +240,13 @@ def _check_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
         msg = f"sources must name some of {', '.join(SOURCES)}, not {sources!r}"
         raise ValueError(msg)
     return named
+
+
+def _check_options(min_similarity: Any, half_life_days: Any) -> dict[str, Any]:
+    """Refuse now what every search would refuse."""
+    options = {"min_similarity": min_similarity, "half_life_days": half_life_days}
+    make_request(MEMORIES, "", 1, filters={}, bounds={}, visibility=Visibility(), **options)
+    return options
 
 
 def _check_count(name: str, value: Any, least: int, most: int | None = None) -> None:

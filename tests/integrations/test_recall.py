@@ -75,7 +75,9 @@ def test_nothing_leaves_the_block(keyword_memory: AgentMemory, text: str) -> Non
     assert not set(block) & set("\uff1c\uff1e\ufe64\ufe65\u2039\u203a\u27e8\u27e9\u3008\u3009")
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=400), st.integers(600, 900))
 def test_any_text_stays_in_the_block_and_within_the_budget(
     keyword_memory: AgentMemory, text: str, max_chars: int
@@ -177,6 +179,9 @@ async def test_async(keyword_memory: AgentMemory) -> None:
         ({"max_chars": 599}, "max_chars"),
         ({"max_chars": 1e4}, "max_chars"),
         ({"timeout": -1}, "timeout"),
+        ({"min_similarity": 7}, "min_similarity"),
+        ({"half_life_days": 0}, "half_life_days"),
+        ({"skip": True}, "skip"),
     ],
 )
 def test_unusable_options_are_named(
