@@ -5,6 +5,7 @@ terms: no text that a user sends can be syntax. FTS5 ranks by BM25. Where SQLite
 ranks by how many terms match; where that is missing too, there is no keyword index.
 """
 
+import logging
 import math
 import re
 import sqlite3
@@ -23,7 +24,11 @@ from langchain_agentmem.storage.windows import (
     rank_windows,
 )
 
+logger = logging.getLogger(__name__)
+
 _LEAST_STRENGTH = 0.001
+_MOST_LEVELS = 500
+"""FTS5 adds a level whenever it is optimized, and cannot open a table again that has 2,000."""
 _REBUILD_BATCH = 1000
 _TOO_DEEP = re.compile(r"malformed MATCH|expression tree is too large|parser stack overflow")
 
@@ -100,12 +105,11 @@ class KeywordIndex:
             for engine in _ENGINES:
                 self._engine = engine
                 try:
-                    for kind in KINDS:
-                        self._create(connection, kind)
+                    sound = [self._created_sound(connection, kind) for kind in KINDS]
                 except sqlite3.OperationalError as error:
                     problems.append(str(error))
                 else:
-                    self._rebuild_if_outdated(connection)
+                    self._rebuild_if_outdated(connection, damaged=not all(sound))
                     return
             # What is written without an index, the next one has missed.
             self._empty(connection, _ENGINES)
@@ -297,6 +301,8 @@ class KeywordIndex:
         for kind in KINDS:
             table = self.table(kind)
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+            if self._engine.name == "fts5" and _levels(connection, table) > _MOST_LEVELS:
+                connection.execute(f"INSERT INTO {table} ({table}) VALUES ('rebuild')")
 
     def rebuild(self, connection: sqlite3.Connection) -> None:
         """Make the index anew from the records."""
@@ -328,11 +334,25 @@ class KeywordIndex:
                 f"USING fts5vocab({self.table(kind)}, row)"
             )
 
-    def _rebuild_if_outdated(self, connection: sqlite3.Connection) -> None:
+    def _created_sound(self, connection: sqlite3.Connection, kind: RecordKind) -> bool:
+        """Make a table if missing; tells whether it was sound. One that is not is emptied."""
+        try:
+            self._create(connection, kind)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            logger.warning("the keyword index is damaged (%s) and is made anew", error)
+            for statement in self._engine.empty:
+                connection.execute(statement.format(table=self.table(kind)))
+            self._create(connection, kind)
+            return False
+        return True
+
+    def _rebuild_if_outdated(self, connection: sqlite3.Connection, *, damaged: bool) -> None:
         # What one engine indexed, another has missed.
         version = f"{self._engine.name} {ANALYSIS_VERSION}"
         row = connection.execute("SELECT value FROM meta WHERE key = 'keyword_index'").fetchone()
-        if row and row[0] == version:
+        if row and row[0] == version and not damaged:
             return
         self.rebuild(connection)
         self._empty(connection, [engine for engine in _ENGINES if engine is not self._engine])
@@ -342,10 +362,21 @@ class KeywordIndex:
         """Empty the tables of engines that are not in use: of what is purged, nothing stays."""
         for engine in engines:
             for table in (f"{kind.name}_{engine.suffix}" for kind in KINDS):
-                there = "SELECT 1 FROM sqlite_master WHERE name = ?"
-                if connection.execute(there, (table,)).fetchone():
+                if _is_there(connection, table):
                     for statement in engine.empty:
                         connection.execute(statement.format(table=table))
+
+
+def _is_there(connection: sqlite3.Connection, table: str) -> bool:
+    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return connection.execute(sql, (table,)).fetchone() is not None
+
+
+def _levels(connection: sqlite3.Connection, table: str) -> int:
+    """Return how many levels an FTS5 index has, from the head of its structure record."""
+    sql = f"SELECT substr(block, 5, 2) FROM {table}_data WHERE id = 10"
+    first, second = (connection.execute(sql).fetchone()[0] + b"\0\0")[:2]
+    return int((first & 0x7F) << 7 | second) if first & 0x80 else int(first)
 
 
 def _strength(place: float) -> float:

@@ -1,5 +1,6 @@
 """The keyword index: real FTS5, in the transactions of the database."""
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -256,3 +257,35 @@ def test_a_kind_of_record_without_an_index_cannot_be_overlooked() -> None:
         tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
 
     assert {f"{kind.name}_fts" for kind in KINDS} <= tables
+
+
+def test_any_number_of_purges_leaves_the_index_sound(keywords: Keywords) -> None:
+    keywords.save("red one")
+    for number in range(1500):  # after some 1,400 merges FTS5 would not open its table again
+        keywords.save(f"blue {number}")
+        keywords.store.purge([f"blue {number}"])
+
+    keywords.check()
+    assert keywords.search("red") == ["red one"]
+    assert keywords.search("blue") == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memories_fts_data SET block = x'000000008F5201B106' WHERE id = 10",  # 2,002 levels
+        "DELETE FROM memories_fts_data WHERE id = 10",
+        "DELETE FROM memories_fts_data",
+    ],
+)
+def test_an_index_that_sqlite_cannot_open_is_made_anew(tmp_path: Path, damage: str) -> None:
+    with closing(Keywords(tmp_path / "m.sqlite3")) as keywords:
+        keywords.save("red one", "red two")
+    with closing(sqlite3.connect(tmp_path / "m.sqlite3")) as connection:
+        connection.execute(damage)
+        connection.commit()
+    with closing(Keywords(tmp_path / "m.sqlite3")) as keywords:
+        keywords.check()
+        assert keywords.search("red") == ["red one", "red two"]
+        keywords.save("red three")
+        assert len(keywords.search("red")) == 3
