@@ -147,6 +147,8 @@ class SearchResult(Generic[HitT]):
     """Why the answer is degraded, a sentence each."""
     query: str = ""
     """What was asked."""
+    plan: list[str] = field(default_factory=list)
+    """How it was found, a sentence for each decision; only if asked for."""
 
     def _repr_html_(self) -> str:
         """Return a table, which notebooks show."""
@@ -176,6 +178,7 @@ class SearchResult(Generic[HitT]):
             "message": self.message,
             "notes": list(self.notes),
             "query": self.query,
+            **({"plan": list(self.plan)} if self.plan else {}),
         }
 
 

@@ -29,6 +29,11 @@ _NAMED = (
 METADATA_NAMES_NO_SCOPE = (
     f"(r.metadata IS NULL OR {_NAMED.format('scope_id')} || {_NAMED.format('scopeId')} = '')"
 )
+UNSCOPED = f"(r.scope_id = '' AND {METADATA_NAMES_NO_SCOPE})"
+UNSCOPED_BY_INDEX = UNSCOPED.replace(
+    "r.scope_id", f"r.scope IN ({', '.join(map(repr, SCOPES))}) AND r.scope_id", 1
+)
+"""The same, for which SQLite can use an index of owners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class Visibility:
             parts.append("(r.scope = ? AND r.scope_id = ?)")
             parameters += [scope, scope_id]
         if self.unscoped is None:
-            parts.append(f"(r.scope_id = '' AND {METADATA_NAMES_NO_SCOPE})")
+            parts.append(UNSCOPED)
         for scope in self.unscoped or ():
             parts.append(f"(r.scope = ? AND r.scope_id = '' AND {METADATA_NAMES_NO_SCOPE})")
             parameters.append(scope)

@@ -36,6 +36,7 @@ class Searching:
         min_similarity: float | None = None,
         half_life_days: float | None = None,
         diversity: float | None = None,
+        explain: bool = False,
     ) -> SearchRequest[MemoryHit]:
         """Search distilled memories.
 
@@ -52,6 +53,7 @@ class Searching:
             min_similarity: Cosine (-1 to 1) below which a memory is no answer.
             half_life_days: Age at which a score counts half; global instructions do not age.
             diversity: 0 to 1: how much results must differ from those above them.
+            explain: Tell in the answer's `plan` how it was found.
 
         Returns:
             A `SearchResult` of `MemoryHit`.
@@ -70,6 +72,7 @@ class Searching:
             min_similarity=min_similarity,
             half_life_days=half_life_days,
             diversity=diversity,
+            explain=explain,
         )
 
     @runs_search
@@ -89,6 +92,7 @@ class Searching:
         half_life_days: float | None = None,
         diversity: float | None = None,
         context: int = 0,
+        explain: bool = False,
     ) -> SearchRequest[MessageHit]:
         """Search past messages.
 
@@ -107,6 +111,7 @@ class Searching:
             half_life_days: Age at which a score counts half.
             diversity: 0 to 1: how much results must differ from those above them.
             context: How many messages before and after each result come with it, 0 to 5.
+            explain: Tell in the answer's `plan` how it was found.
 
         Returns:
             A `SearchResult` of `MessageHit`.
@@ -130,6 +135,7 @@ class Searching:
             half_life_days=half_life_days,
             diversity=diversity,
             context=context,
+            explain=explain,
         )
 
     asearch_memories = runs_search_async(search_memories)

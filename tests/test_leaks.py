@@ -21,9 +21,11 @@ from tenants import QUERIES, RECORDS, USERS, fill, ids_of, marks, record_id, vis
 
 from langchain_agentmem import AgentMemory, AgentMemoryToolkit, Memory, SearchResult
 from langchain_agentmem.scopes import Visibility
-from langchain_agentmem.search import vector_search
+from langchain_agentmem.search.vector_search import VectorSearch
+from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import LIVE
+from langchain_agentmem.storage.selection import EVERY_RECORD
 
 Kind = Literal["memories", "messages"]
 KINDS: tuple[Kind, ...] = ("memories", "messages")
@@ -80,7 +82,7 @@ def own_copy(tmp_path: Path) -> Iterator[AgentMemory]:
 @pytest.fixture(params=[0, 1000], ids=["widening", "exact"])
 def vector_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of finding neighbours under a condition."""
-    monkeypatch.setattr(vector_search, "EXACT_UP_TO", request.param)
+    monkeypatch.setattr(selection, "few_at_most", lambda _: request.param)
 
 
 def search(memory: AgentMemory, kind: Kind, query: str, limit: int, **options: Any) -> Any:
@@ -200,16 +202,17 @@ class TestSearches:
         self, memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whatever the two indexes send, what comes back is what the turn sees."""
-        keywords, vectors = KeywordIndex.search, vector_search.VectorSearch.search
+        keywords, vectors = KeywordIndex.search, VectorSearch.search
 
         def all_keywords(self: Any, kind: Any, query: str, _: Any, *rest: Any, **more: Any) -> Any:
-            return keywords(self, kind, query, LIVE, *rest, **more)
+            return keywords(self, kind, query, LIVE, *rest, **more | {"selection": EVERY_RECORD})
 
-        def all_vectors(self: Any, request: Any, vector: Any) -> Any:
-            return vectors(self, replace(request, visibility=Visibility(), filters={}), vector)
+        def all_vectors(self: Any, request: Any, vector: Any, _: Any) -> Any:
+            everything = replace(request, visibility=Visibility(), filters={})
+            return vectors(self, everything, vector, EVERY_RECORD)
 
         monkeypatch.setattr(KeywordIndex, "search", all_keywords)
-        monkeypatch.setattr(vector_search.VectorSearch, "search", all_vectors)
+        monkeypatch.setattr(VectorSearch, "search", all_vectors)
         for config, kind in itertools.product(TURNS, KINDS):
             result = search(memory, kind, "harbour boats", 100, config=config)
             assert read_of(result) == visible(config)

@@ -66,16 +66,20 @@ def search(
         try:
             result: SearchResult[Any]
             if where is Where.MEMORIES:
-                result = opened.search_memories(query, limit, **filters)
+                result = opened.search_memories(query, limit, explain=explain, **filters)
                 text = format_memories(result)
             else:
-                result = opened.search_conversations(query, limit, context=context, **filters)
+                result = opened.search_conversations(
+                    query, limit, context=context, explain=explain, **filters
+                )
                 text = format_messages(result)
         except (AgentMemoryError, ValueError) as error:
             fail(str(error))
     typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if as_json else text)
     if explain and not as_json:
         _explain(result)
+        for step in result.plan:
+            typer.echo(f"    {step}")
 
 
 def _explain(result: "SearchResult[Any]") -> None:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from langchain_agentmem.errors import EmbeddingError, describe
-from langchain_agentmem.quoting import as_json, quote
 from langchain_agentmem.records import to_epoch_us, utc_now
 from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
+from langchain_agentmem.search.advice import advise
 from langchain_agentmem.search.fusion import FUSIONS, Fused, Ranking
+from langchain_agentmem.search.plan import Plan
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.rerank import (
     DIVERSIFIED,
@@ -41,7 +42,7 @@ CONFIGURE_EMBEDDING = (
     "an embedding provider (e.g. openai_compatible) in the embedding.provider setting."
 )
 _WORKERS = 16
-_VALUES_NAMED = 12
+_SPARE = 10
 T = TypeVar("T")
 HitT = TypeVar("HitT", bound=Hit)
 
@@ -100,7 +101,10 @@ class SearchPipeline:
     @property
     def _nearest(self) -> VectorSearch | None:
         index = self._vectors.index
-        return VectorSearch(self._store, index) if index is not None else None
+        copies = self._vectors.copies
+        if index is None or copies is None:
+            return None
+        return VectorSearch(self._store, index, copies)
 
     @property
     def strategy(self) -> Strategy:
@@ -115,24 +119,26 @@ class SearchPipeline:
         if early is not None:
             return early
         started = time.monotonic()
+        plan = Plan(self._store, request)
         nearest = self._nearest
         future = None
         if nearest is not None:
-            future = self._submit(self._vector_workers, self._vector_branch, request, nearest)
-        keyword = self._keyword_branch(request)
+            future = self._submit(self._vector_workers, self._vector_branch, request, plan, nearest)
+        keyword = self._keyword_branch(request, plan)
         vector = self._wait(future, started) if future else self._no_vectors()
-        return self._finish(request, keyword, vector)
+        return self._finish(request, plan, keyword, vector)
 
     async def asearch(self, request: SearchRequest[HitT]) -> SearchResult[HitT]:
         """Search without blocking the event loop."""
         early = self._begin(request)
         if early is not None:
             return early
+        plan = Plan(self._store, request)
         keyword, vector = await asyncio.gather(
-            self._in(self._workers, self._keyword_branch, request),
-            self._await_vectors(request),
+            self._in(self._workers, self._keyword_branch, request, plan),
+            self._await_vectors(request, plan),
         )
-        return await self._in(self._workers, self._finish, request, keyword, vector)
+        return await self._in(self._workers, self._finish, request, plan, keyword, vector)
 
     def close(self) -> None:
         """Let the workers go; running ones end by themselves.
@@ -148,7 +154,7 @@ class SearchPipeline:
     def _begin(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
         """Return an answer that needs no search, or None; set waiting work going."""
         self._store.check_usable()
-        if self._vectors.can_be_retried or self._vectors.pending():
+        if self._vectors.have_work:
             self._submit(self._vector_workers, self._vectors.level_a_little)
         if self.strategy == "none":
             return SearchResult([], "none", message=CONFIGURE_EMBEDDING, notes=self._problems())
@@ -158,7 +164,7 @@ class SearchPipeline:
             return SearchResult([], "none", notes=[request.visibility.denied])
         return None
 
-    def _keyword_branch(self, request: SearchRequest[HitT]) -> Branch:
+    def _keyword_branch(self, request: SearchRequest[HitT], plan: Plan) -> Branch:
         if self._keywords.problem:
             return Branch(note=self._keywords.problem)
         try:
@@ -169,12 +175,16 @@ class SearchPipeline:
                 request.candidates,
                 deadline=time.monotonic() + self._timeout,
                 source_condition=request.source_condition,
+                selection=plan.selection,
             )
         except Exception as error:  # noqa: BLE001  (the other branch answers)
             return _failed(f"keyword search failed: {describe(error)}")
+        plan.steps.append(f"keywords: {found.method}")
         return Branch(found.ranking, excluded=found.excluded, sources=found.sources)
 
-    def _vector_branch(self, request: SearchRequest[HitT], nearest: VectorSearch) -> Branch:
+    def _vector_branch(
+        self, request: SearchRequest[HitT], plan: Plan, nearest: VectorSearch
+    ) -> Branch:
         assert self._embedder is not None  # noqa: S101  (vectors come with an embedder)
         self._store.check_usable()
         try:
@@ -182,11 +192,12 @@ class SearchPipeline:
         except EmbeddingError as error:
             return _failed(f"answered by keywords alone: {error}")
         try:
-            found = nearest.search(request, vector)
+            found = nearest.search(request, vector, plan.selection)
         except Exception as error:  # noqa: BLE001  (the other branch answers)
             # Perhaps it was the vector that is wrong: it is not to be used again.
             self._embedder.forget(request.query)
             return _failed(f"vector search failed: {describe(error)}")
+        plan.steps.append(f"vectors: {found.method}")
         return Branch(found.ranking, vector=vector, similarity=found.similarity)
 
     def _too_slow(self) -> Branch:
@@ -198,7 +209,7 @@ class SearchPipeline:
         return Branch(note=self._vectors.problem)
 
     def _finish(
-        self, request: SearchRequest[HitT], keyword: Branch, vector: Branch
+        self, request: SearchRequest[HitT], plan: Plan, keyword: Branch, vector: Branch
     ) -> SearchResult[HitT]:
         backlog = self._vectors.backlog(request.visibility)
         notes = [note for note in (keyword.note, vector.note, backlog) if note]
@@ -208,13 +219,17 @@ class SearchPipeline:
             notes += [note] if note else []
         # The one place where the condition is enforced, for whatever the branches sent.
         condition = request.condition.and_also(keyword.excluded)
-        candidates = dict.fromkeys(id_ for id_, _ in (*keyword.ranking, *vector.ranking))
-        rows = self._store.fetch(request.kind, list(candidates), condition)
-        factors = _recency(request, rows)
-        if factors:
+        rows: dict[str, Any] = {}
+        factors: dict[str, float] = {}
+        if request.half_life_days is not None:
+            candidates = dict.fromkeys(id_ for id_, _ in (*keyword.ranking, *vector.ranking))
+            rows = self._store.fetch(request.kind, list(candidates), condition)
+            factors = _recency(request, rows)
             keyword = replace(keyword, ranking=age_keywords(keyword.ranking, factors))
             vector = replace(vector, ranking=age_vectors(vector.ranking, factors))
         places, strategy = self._merge(keyword, vector)
+        if request.half_life_days is None:
+            rows = self._read(request, [place.id for place in places], condition)
         places = [place for place in places if place.id in rows]
         if request.diversity:
             places, note = self._diversify(request, places)
@@ -236,8 +251,27 @@ class SearchPipeline:
             )
             for place in shown
         ]
-        message = None if hits else self._advice(request)
-        return SearchResult(hits, strategy, message=message, notes=notes, query=request.query)
+        message = None if hits else advise(self._store, request)
+        return SearchResult(
+            hits,
+            strategy,
+            message=message,
+            notes=notes,
+            query=request.query,
+            plan=plan.steps if request.explain else [],
+        )
+
+    def _read(
+        self, request: SearchRequest[HitT], ids: list[str], condition: Condition
+    ) -> dict[str, Any]:
+        """Read as many of the records, best first, as an answer takes."""
+        wanted = max(request.limit, DIVERSIFIED if request.diversity else 0)
+        # Once, as a rule: the branches have heeded the condition already.
+        head = ids[: wanted + _SPARE]
+        rows = self._store.fetch(request.kind, head, condition)
+        if len(rows) < wanted and len(head) < len(ids):
+            rows |= self._store.fetch(request.kind, ids[len(head) :], condition)
+        return rows
 
     def _diversify(
         self, request: SearchRequest[HitT], places: list[Fused]
@@ -320,33 +354,6 @@ class SearchPipeline:
 
         return keep(keyword), keep(vector), note
 
-    def _advice(self, request: SearchRequest[HitT]) -> str | None:
-        """Tell why nothing was found, where it is not the query's fault."""
-        kind = request.kind
-        everything = kind.where({}, request.visibility, whole=True)
-        if not self._store.ids(kind, everything, limit=1):
-            return f"There are no {kind.name} yet: nothing has been saved that could be found."
-        for name, value in request.filters.items():
-            facet = kind.filters[name].facet
-            if facet is None or self._store.ids(
-                kind, kind.where({name: value}, request.visibility, whole=True), limit=1
-            ):
-                continue
-            return self._name_values(request, name, facet, everything)
-        return None
-
-    def _name_values(
-        self, request: SearchRequest[HitT], name: str, facet: str, everything: Condition
-    ) -> str:
-        kind, asked = request.kind, request.filters[name]
-        values = self._store.values(kind, facet, everything, _VALUES_NAMED + 1)
-        if not values:
-            return f"No {kind.singular} has any {name}; search without it."
-        named = [quote(value, separator=",") for value in values[:_VALUES_NAMED]]
-        listed = f"{', '.join(named)}{', ...' if len(values) > _VALUES_NAMED else ''}"
-        shown = as_json(asked)
-        return f"No {kind.singular} has {name} {shown}. There are: {listed}."
-
     def _problems(self) -> list[str]:
         return [note for note in (self._keywords.problem, self._vectors.problem) if note]
 
@@ -359,12 +366,12 @@ class SearchPipeline:
             future.cancel()
             return self._too_slow()
 
-    async def _await_vectors(self, request: SearchRequest[HitT]) -> Branch:
+    async def _await_vectors(self, request: SearchRequest[HitT], plan: Plan) -> Branch:
         nearest = self._nearest
         if nearest is None:
             return self._no_vectors()
         # The model is asked in a thread: an async client of one event loop fails in the next.
-        branch = self._in(self._vector_workers, self._vector_branch, request, nearest)
+        branch = self._in(self._vector_workers, self._vector_branch, request, plan, nearest)
         try:
             return await asyncio.wait_for(branch, self._timeout)
         except TimeoutError:

@@ -35,6 +35,7 @@ class SearchRequest(Generic[HitT]):
         half_life_days: Age in days at which a score is halved; None: age does not count.
         diversity: 0 to 1, how much results must differ; None: not at all.
         context: How many messages before and after each result come with it.
+        explain: Whether the answer tells how it was found.
     """
 
     kind: RecordKind[Any, HitT]
@@ -46,6 +47,7 @@ class SearchRequest(Generic[HitT]):
     half_life_days: float | None = None
     diversity: float | None = None
     context: int = 0
+    explain: bool = False
 
     @cached_property
     def condition(self) -> Condition:
@@ -80,6 +82,7 @@ def make_request(
     half_life_days: float | None = None,
     diversity: float | None = None,
     context: int = 0,
+    explain: bool = False,
 ) -> SearchRequest[HitT]:
     """Check the arguments of a search.
 
@@ -94,6 +97,7 @@ def make_request(
         half_life_days: Above 0, or None.
         diversity: 0 to 1, or None.
         context: 0 to 5.
+        explain: Whether the answer tells how it was found.
 
     Raises:
         TypeError: The query is no text.
@@ -135,6 +139,7 @@ def make_request(
         half_life_days=half_life_days,
         diversity=diversity,
         context=context,
+        explain=bool(explain),
     )
 
 

@@ -5,14 +5,17 @@ records: their vectors are compared one by one, exactly. Many: Chroma is asked f
 until enough of them match. Either way a filter never starves the answer.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.selection import Selection
+from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 
-EXACT_UP_TO = 1000
-"""Up to this many matching records are compared one by one."""
 SPREAD_OVER = 100
 """How many candidates lend each other strength."""
 _HEADROOM = 1.3
@@ -27,17 +30,26 @@ class Nearest:
     """Ids with the score that they are ranked by, best first."""
     similarity: dict[str, float]
     """The cosine of each to the query, -1 to 1."""
+    method: str
+    """How they were found, for people to read."""
 
 
 class VectorSearch:
-    """Searches the vector index under the condition of a request."""
+    """Searches the vector index under the condition of a request.
 
-    def __init__(self, store: RecordStore, index: VectorIndex) -> None:
-        """Search `index`; ask `store` what matches."""
+    Args:
+        store: Knows what matches.
+        index: The vector index.
+        copies: Copies of its vectors, which are read faster.
+    """
+
+    def __init__(self, store: RecordStore, index: VectorIndex, copies: VectorCopies) -> None:
+        """Search `index`."""
         self._store = store
         self._index = index
+        self._copies = copies
 
-    def search(self, request: SearchRequest, vector: Vectors) -> Nearest:
+    def search(self, request: SearchRequest, vector: Vectors, selection: Selection) -> Nearest:
         """Rank the records nearest to a query, all of them matching the request.
 
         The score is the cosine. Where records are understood with those around them, it is the
@@ -46,12 +58,12 @@ class VectorSearch:
         """
         context = request.kind.context
         if context is None:
-            found = self._near(request, vector, request.candidates)
-            return Nearest(found, dict(found))
-        found = self._near(request, vector, max(request.candidates, SPREAD_OVER))
+            found, method = self._near(request, vector, request.candidates, selection)
+            return Nearest(found, dict(found), method)
+        found, method = self._near(request, vector, max(request.candidates, SPREAD_OVER), selection)
         similarity = dict(found)
         if not found:
-            return Nearest([], similarity)
+            return Nearest([], similarity, method)
         weights = context.similarity_weights
         # A fixed number lends strength, so that the order does not depend on the limit.
         lending = dict(found[:SPREAD_OVER])
@@ -65,29 +77,23 @@ class VectorSearch:
                 whole += weight * len(around)
             scores[id_] = total / whole
         ranking = sorted(scores.items(), key=lambda item: (-item[1], -similarity[item[0]], item[0]))
-        return Nearest(ranking, similarity)
+        return Nearest(ranking, similarity, method)
 
     def _near(
-        self, request: SearchRequest, vector: Vectors, wanted: int
-    ) -> list[tuple[str, float]]:
-        condition = request.condition
-        total = self._index.count(request.kind)
-        if total == 0:
-            return []
-        k = wanted
-        if condition.selective:
-            matching = self._store.count(request.kind, condition)
-            if matching <= EXACT_UP_TO:
-                return self._exact(request, vector, matching)[:wanted]
-            # As many neighbours as hold enough matching ones where these lie evenly.
-            k = int(wanted * max(1.0, total / matching) * _HEADROOM)
+        self, request: SearchRequest, vector: Vectors, wanted: int, selection: Selection
+    ) -> tuple[list[tuple[str, float]], str]:
+        if selection.few is not None:
+            found = self._exact(request, vector, selection.few)[:wanted]
+            return found, f"the query was compared with each of the {len(selection.few):,}"
+        k = neighbours_for(wanted, selection)
         while True:
-            k = min(k, total)
             near = self._index.query(request.kind, vector, k)
-            allowed = self._store.matching(request.kind, [id_ for id_, _ in near], condition)
+            allowed = self._store.matching(
+                request.kind, [id_ for id_, _ in near], request.condition
+            )
             found = [(id_, similarity) for id_, similarity in near if id_ in allowed]
-            if len(found) >= wanted or k >= total:
-                return found[:wanted]
+            if len(found) >= wanted or len(near) < k:
+                return found[:wanted], f"{len(found):,} of the {len(near):,} nearest match"
             k *= _WIDENING
 
     def similarities(
@@ -101,10 +107,21 @@ class VectorSearch:
         return self._index.vectors(request.kind, ids)
 
     def _exact(
-        self, request: SearchRequest, vector: Vectors, matching: int
+        self, request: SearchRequest, vector: Vectors, few: Mapping[int, str]
     ) -> list[tuple[str, float]]:
-        if matching == 0:
-            return []
-        ids = self._store.ids(request.kind, request.condition, matching)
-        similarities = self.similarities(request, vector, ids)
+        """Compare the query with each of a few records."""
+        kind, unit = request.kind, vector / (float(np.linalg.norm(vector)) or 1.0)
+        seqs, matrix = self._copies.read(kind, list(few), len(vector))
+        cosines = np.clip(matrix @ unit, -1.0, 1.0).tolist()
+        similarities = {few[seq]: cosine for seq, cosine in zip(seqs, cosines, strict=True)}
+        without = [id_ for id_ in few.values() if id_ not in similarities]
+        if without:
+            similarities |= self.similarities(request, vector, without)
         return sorted(similarities.items(), key=lambda item: (-item[1], item[0]))
+
+
+def neighbours_for(wanted: int, selection: Selection) -> int:
+    """Return how many neighbours hold enough that match, where those lie evenly."""
+    if selection.share >= 1.0:
+        return wanted
+    return int(wanted / max(selection.share, 1.0 / max(1, selection.total)) * _HEADROOM) + 1

@@ -9,15 +9,18 @@ import logging
 import math
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
+from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
+from langchain_agentmem.storage.selection import Selection, select
 from langchain_agentmem.storage.sources import has_sources, lent_by_sources
-from langchain_agentmem.storage.text import ANALYSIS_VERSION, QueryTerm, index_text
+from langchain_agentmem.storage.term_counts import TermCounter
+from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text
 from langchain_agentmem.storage.windows import (
     WINDOW_HITS,
     inverse_document_frequency,
@@ -30,6 +33,7 @@ _LEAST_STRENGTH = 0.001
 _MOST_LEVELS = 500
 """FTS5 adds a level whenever it is optimized, and cannot open a table again that has 2,000."""
 _REBUILD_BATCH = 1000
+_ALL_RANKED = "all that matches was ranked"
 _TOO_DEEP = re.compile(r"malformed MATCH|expression tree is too large|parser stack overflow")
 
 
@@ -83,6 +87,8 @@ class KeywordHits:
     """The further condition of a query with NOT, or None."""
     sources: dict[str, str] = field(default_factory=dict)
     """By id, the source whose score was added to that of a record."""
+    method: str = "nothing to look for"
+    """How they were found, for people to read."""
 
 
 class KeywordIndex:
@@ -96,6 +102,7 @@ class KeywordIndex:
         """Make the tables if missing; fill them anew if the analysis of text has changed."""
         self._database = database
         self._engine = _ENGINES[0]
+        self._counter = TermCounter()
         self.problem: str | None = None
         if database.read_only is not None:
             self._choose_for_reading()
@@ -161,6 +168,7 @@ class KeywordIndex:
         *,
         deadline: float | None = None,
         source_condition: Condition | None = None,
+        selection: Selection | None = None,
     ) -> KeywordHits:
         """Rank the records that match a query.
 
@@ -173,6 +181,7 @@ class KeywordIndex:
             deadline: `time.monotonic()` seconds after which the search is given up.
             source_condition: What the sources of a record must meet to give it their scores; None:
                 they give nothing.
+            selection: How many records meet the condition; None: that is to be found out.
 
         Returns:
             Ids with scores within 0 to 1. With FTS5 the score is BM25 `b` (k1 = 1.2, b = 0.75)
@@ -189,15 +198,18 @@ class KeywordIndex:
                 rows = self._rows(connection, kind, parsed.strict, condition, limit)
             if rows:
                 found = [(id_, _saturated(_strength(place))) for _, id_, place in rows]
-                return KeywordHits(found, self._exclusion(kind, parsed.excluded))
+                excluded = self._exclusion(kind, parsed.excluded)
+                return KeywordHits(found, excluded, method=_ALL_RANKED)
         if not parsed.natural:
             return KeywordHits([])
         with self._database.read(deadline) as connection:
-            scores = self._match(connection, kind, parsed, condition, limit)
+            scores, method = self._match(
+                connection, kind, parsed, condition, limit, selection=selection
+            )
             lent = {}
             if kind.sources and source_condition and has_sources(connection, kind):
                 # Always as many, so that the order does not depend on the limit.
-                matching = self._match(
+                matching, _ = self._match(
                     connection, kind.sources, parsed, source_condition, WINDOW_HITS
                 )
                 lent = lent_by_sources(connection, kind, matching, condition)
@@ -207,6 +219,7 @@ class KeywordIndex:
         return KeywordHits(
             [(id_, _saturated(score)) for id_, score in ranking[:limit]],
             sources={id_: each.source for id_, each in lent.items()},
+            method=method,
         )
 
     def _match(
@@ -216,29 +229,39 @@ class KeywordIndex:
         query: query_language.KeywordQuery,
         condition: Condition,
         limit: int,
-    ) -> dict[str, float]:
-        """Score what matches any term of a query, by windows where the kind has any.
+        *,
+        selection: Selection | None = None,
+    ) -> tuple[dict[str, float], str]:
+        """Score what matches any term of a query, by windows where the kind has any; tell how.
 
         Plain hits beyond those that are looked at with their neighbours follow behind.
         """
-        rows = self._rows(connection, kind, query.natural, condition, limit)
+        if self._engine.name != "fts5":
+            rows = self._rows(connection, kind, query.natural, condition, limit)
+            return {id_: _strength(place) for _, id_, place in rows}, _ALL_RANKED
+        counts = self._counter.count(connection, kind, query.terms)
+        table = self.table(kind)
+        if selection is None:
+            selection = select(connection, kind, condition)
+        candidates = Candidates(connection, kind, table, condition, selection)
+        found = candidates.find(query.terms, counts, limit)
         scores: dict[str, float] = {}
-        if kind.context is not None and query.terms and self._engine.name == "fts5":
+        if kind.context is not None:
             scores = dict(
                 rank_windows(
                     connection,
                     kind,
-                    [seq for seq, _, _ in rows[:WINDOW_HITS]],
-                    table=self.table(kind),
+                    [seq for seq, _, _ in found[:WINDOW_HITS]],
+                    table=table,
                     terms=query.terms,
-                    rarity=self._rarity(connection, kind, query.terms),
+                    rarity=[inverse_document_frequency(n, counts.total) for n in counts.matching],
                     condition=condition,
                 )
             )
         lowest = min(scores.values(), default=math.inf)
-        for _, id_, place in rows:
+        for _, id_, place in found:
             scores.setdefault(id_, min(lowest, _strength(place)))
-        return scores
+        return scores, candidates.method
 
     def _rows(
         self,
@@ -261,21 +284,6 @@ class KeywordIndex:
             if not _TOO_DEEP.search(str(error)):
                 raise
             return []
-
-    def _rarity(
-        self, connection: sqlite3.Connection, kind: RecordKind, terms: Sequence[QueryTerm]
-    ) -> list[float]:
-        """Return the inverse document frequency of each term, from the whole index."""
-        total = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {kind.name}").fetchone()[0]
-        rarity: list[float] = []
-        for term in terms:
-            last = term.text + chr(0x10FFFF) if term.prefix else term.text
-            matching = connection.execute(
-                f"SELECT coalesce(sum(doc), 0) FROM {kind.name}_terms WHERE term BETWEEN ? AND ?",
-                (term.text, last),
-            ).fetchone()[0]
-            rarity.append(inverse_document_frequency(min(matching, total), total))
-        return rarity
 
     def _exclusion(self, kind: RecordKind, excluded: str | None) -> Condition | None:
         if excluded is None:

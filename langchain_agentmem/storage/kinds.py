@@ -20,7 +20,7 @@ from langchain_agentmem.records import (
     to_epoch_us,
 )
 from langchain_agentmem.results import Hit, MemoryHit, MessageHit
-from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.scopes import UNSCOPED, UNSCOPED_BY_INDEX, Visibility
 from langchain_agentmem.storage.text import normalize
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -35,6 +35,9 @@ class Filter:
     bind: Callable[[Any], Any] = lambda value: value
     facet: str | None = None
     """The column whose values are named when no visible record matches the filter."""
+    listed: str | None = None
+    """An indexed column that as a rule has few distinct values: they are looked through, and not
+    the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,10 @@ class Condition:
     parameters: tuple[Any, ...] = ()
     selective: bool = False
     """False where it lets all live records through."""
+    seek: str | None = None
+    """The same in the form that finds its records fastest through an index; None: `sql` is it."""
+    listed: str | None = None
+    """The distinct values, in SQL, that `seek` looks through first."""
 
     def and_also(self, other: "Condition | None") -> "Condition":
         """Return the condition that both hold; without another, this one."""
@@ -55,6 +62,18 @@ class Condition:
             (*self.parameters, *other.parameters),
             selective=True,
         )
+
+
+def distinct(table: str, column: str) -> str:
+    """Return SQL for the distinct values of an indexed column, which reads no more than those.
+
+    SQLite itself would read the whole index. See "Loose indexscan" in PostgreSQL's wiki.
+    """
+    return (
+        f"WITH RECURSIVE found(value) AS (SELECT min({column}) FROM {table} UNION ALL "
+        f"SELECT (SELECT min({column}) FROM {table} WHERE {column} > value) FROM found "
+        "WHERE value IS NOT NULL) SELECT value FROM found"
+    )
 
 
 LIVE = Condition("r.deleted_at IS NULL")
@@ -125,6 +144,7 @@ class RecordKind(Generic[RecordT, HitT]):
         """
         visible, parameters = visibility.where()
         parts = [LIVE.sql]
+        listed: dict[str, str] = {}
         selective = visible != "1"
         if selective:
             parts.append(visible)
@@ -132,11 +152,19 @@ class RecordKind(Generic[RecordT, HitT]):
         for name, value in filters.items():
             selected = self.filters[name]
             parts.append(selected.sql)
+            if selected.listed is not None:
+                listed[selected.listed] = selected.sql
             bound.append(selected.bind(value))
             selective = True
         if not whole:
             parts += [sql for name, sql in self.unless_filtered.items() if name not in filters]
-        return Condition(" AND ".join(parts), tuple(bound), selective)
+        sql = " AND ".join(parts)
+        seek = sql.replace(UNSCOPED, UNSCOPED_BY_INDEX)
+        for column, test in listed.items():
+            among = f"{distinct(self.name, column)} WHERE {test.replace(f'r.{column}', 'value')}"
+            seek = seek.replace(test, f"r.{column} IN ({among})")
+            return Condition(sql, tuple(bound), selective, seek, distinct(self.name, column))
+        return Condition(sql, tuple(bound), selective, seek)
 
     def to_row(self, record: RecordT) -> tuple[Any, ...]:
         """Return the values of `content`, `session_key`, ... in the order of `row_columns`."""
@@ -285,7 +313,10 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     filters={
         "type": Filter("r.type = ?", str.strip, facet="type"),
         "scene": Filter(
-            "instr(r.scene_folded, ?) > 0", lambda value: normalize(value.strip()), "scene_name"
+            "instr(r.scene_folded, ?) > 0",
+            lambda value: normalize(value.strip()),
+            facet="scene_name",
+            listed="scene_folded",
         ),
         "session_key": Filter("r.session_key = ?", str.strip, facet="session_key"),
         "after": Filter("r.created_at >= ?", to_epoch_us),

@@ -9,6 +9,7 @@ Text that does not parse so is natural text. Either way every term is quoted: no
 reaches FTS5 as syntax.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,7 +47,7 @@ class _SyntaxError(Exception):
 def parse(text: str, dialect: Dialect = "fts5") -> KeywordQuery:
     """Read a query. No text is an error."""
     terms = tuple(query_terms(text)[:MAX_QUERY_TERMS])
-    natural = " OR ".join(_term(term, dialect) for term in terms)
+    natural = alternatives(terms, dialect)
     if not _has_operators(text):
         return KeywordQuery(natural, terms)
     try:
@@ -160,8 +161,14 @@ class _Parser:
         return phrases[0] if len(phrases) == 1 else f"({' OR '.join(phrases)})"
 
 
-def _term(term: QueryTerm, dialect: Dialect) -> str:
-    return _phrase([term], dialect)
+def alternatives(terms: Iterable[QueryTerm], dialect: Dialect = "fts5") -> str:
+    """Return the expression that any of the terms meets; empty where there is none."""
+    return " OR ".join(_phrase([term], dialect) for term in terms)
+
+
+def together(expressions: Iterable[str]) -> str:
+    """Return the expression that what meets all of them meets."""
+    return " AND ".join(f"({expression})" for expression in expressions)
 
 
 def _phrase(terms: list[QueryTerm], dialect: Dialect) -> str:

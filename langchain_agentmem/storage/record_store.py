@@ -20,6 +20,7 @@ from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind, RecordT
 from langchain_agentmem.storage.record_rows import EVERYTHING
+from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 _PAGE = 500
@@ -266,6 +267,13 @@ class RecordStore:
             )
             for seq, each in around.items()
         }
+
+    def select(self, kind: RecordKind, condition: Condition) -> Selection:
+        """Find out how many records meet a condition, and which, where they are few."""
+        if not condition.selective:
+            return EVERY_RECORD
+        with self._database.read() as connection:
+            return select(connection, kind, condition)
 
     def ids(self, kind: RecordKind, condition: Condition, limit: int) -> list[str]:
         """Return the ids of up to `limit` records that meet the condition."""

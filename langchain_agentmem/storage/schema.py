@@ -73,5 +73,19 @@ CREATE TRIGGER memories_unlinked AFTER DELETE ON memories BEGIN {_UNLINK}; END;
 {_LINK.format(row="memories", before="memories, ")};
 """
 
-MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
+# Copies of the vectors, (dim,) float32, of the records as they are: triggers see to that.
+_COPIES = """
+CREATE TABLE IF NOT EXISTS {0}_vectors (seq INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TRIGGER IF NOT EXISTS {0}_vector_outdated AFTER UPDATE OF {1}, deleted_at ON {0}
+BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
+CREATE TRIGGER IF NOT EXISTS {0}_vector_gone AFTER DELETE ON {0}
+BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
+"""
+_SCHEMA_3 = (
+    _COPIES.format("memories", "content").strip()
+    + _COPIES.format("messages", "content, name")
+    + "CREATE INDEX IF NOT EXISTS memories_session ON memories (session_key);\n"
+)
+
+MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
 """One script per schema version; `PRAGMA user_version` counts those that ran."""

@@ -25,6 +25,7 @@ from langchain_agentmem.storage.ownership import (
     TURN_TIMEOUT_SECONDS,
 )
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 
@@ -94,6 +95,7 @@ class VectorIndexer:
         self._queue = queue
         self._embedder = embedder
         self._index = index
+        self.copies = VectorCopies(database, embedder.fingerprint)
         self._turn = turn
         self._lock = Lock()
         self._writes: list[None] = []
@@ -106,6 +108,7 @@ class VectorIndexer:
         with database.write() as connection:
             changed = not self._is_current()
             if changed:
+                self.copies.clear(connection)
                 queue.put_all(connection)
                 connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('embedding_model', ?)",
@@ -275,12 +278,14 @@ class VectorIndexer:
         embedded = embed(texts)
         written = [ids[position] for position in embedded.vectors]
         if written:
+            vectors = list(embedded.vectors.values())
             try:
-                self._index.upsert(kind, written, list(embedded.vectors.values()))
+                self._index.upsert(kind, written, vectors)
             except Exception:
                 self._embedder.forget_dimension()  # it may be what was wrong with them
                 raise
-            self._queue.done(asked[id_] for id_ in written)
+            entries = (asked[id_] for id_ in written)
+            self.copies.settle(kind, dict(zip(entries, vectors, strict=True)))
             result.written += len(written)
         if embedded.rejected:
             # They go to the end of the queue, where they hold up nobody.

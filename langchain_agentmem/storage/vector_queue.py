@@ -99,12 +99,18 @@ class VectorQueue:
                         "INSERT INTO vector_queue (kind, id) VALUES (?, ?)", (entry.kind, entry.id)
                     )
 
+    def is_empty(self) -> bool:
+        """Tell whether nothing waits, without counting."""
+        with self._database.read() as connection:
+            row = connection.execute("SELECT EXISTS (SELECT 1 FROM vector_queue)").fetchone()
+        return not row[0]
+
     def pending(self, visibility: Visibility | None = None) -> int:
         """Count the entries, or those of live records that are visible."""
         with self._database.read() as connection:
-            count = int(connection.execute("SELECT count(*) FROM vector_queue").fetchone()[0])
-            if visibility is None or not count:
-                return count
+            if visibility is None:
+                count = connection.execute("SELECT count(*) FROM vector_queue").fetchone()
+                return int(count[0])
             visible = [(kind, kind.where({}, visibility)) for kind in KINDS]
             return sum(
                 connection.execute(

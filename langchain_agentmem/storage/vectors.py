@@ -26,6 +26,7 @@ from langchain_agentmem.storage.index_files import IndexFiles
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.ownership import Ownership, turns
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, Progress, ReadyVector, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
@@ -164,6 +165,11 @@ class VectorHalf:
         return self._chroma.folder
 
     @property
+    def copies(self) -> VectorCopies | None:
+        """The copies of the vectors in the database, or None without a vector index."""
+        return self._indexer.copies if self._indexer is not None else None
+
+    @property
     def can_be_retried(self) -> bool:
         """Whether a vector index is wanted and missing, and it is time to try again."""
         if self._was_taken_away():
@@ -232,7 +238,7 @@ class VectorHalf:
     def level_a_little(self) -> None:
         """Work on a few waiting entries, or try to open a missing index; fails in silence."""
         indexer = self._ready_indexer()
-        if indexer is not None and self._queue.pending():
+        if indexer is not None and not self._queue.is_empty():
             indexer.index_a_little()
 
     def sync(self, progress: Progress | None = None) -> Indexed:
@@ -246,6 +252,11 @@ class VectorHalf:
         self._keep_private()
         return done
 
+    @property
+    def have_work(self) -> bool:
+        """Whether it is worth a moment's work in the background: see `level_a_little`."""
+        return self.can_be_retried or (self.wanted and not self._queue.is_empty())
+
     def pending(self) -> int:
         """Count the records that wait for their vectors; 0 where no vectors are wanted."""
         return self._queue.pending() if self.wanted else 0
@@ -257,7 +268,7 @@ class VectorHalf:
             visibility: Who reads it: others' records are not counted, and the latest problem,
                 which may name one, is left out.
         """
-        if self._indexer is None:
+        if self._indexer is None or self._queue.is_empty():
             return None
         restricted = visibility if visibility and not visibility.everything else None
         pending = self._queue.pending(restricted)

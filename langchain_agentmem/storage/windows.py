@@ -127,16 +127,16 @@ def _read_lines(
     lines: dict[int, _Line] = {}
     for seq, text in rows:
         words = text.split()
-        lines[seq] = _Line(
-            len(words),
-            [
-                sum(word.startswith(term.text) for word in words)
-                if term.prefix
-                else words.count(term.text)
-                for term in terms
-            ],
-        )
+        lines[seq] = _Line(len(words), term_frequencies(words, terms))
     return lines
+
+
+def term_frequencies(words: Sequence[str], terms: Sequence[QueryTerm]) -> list[int]:
+    """Return how often each term stands among the terms of a text."""
+    return [
+        sum(word.startswith(term.text) for word in words) if term.prefix else words.count(term.text)
+        for term in terms
+    ]
 
 
 def _read_messages(

@@ -10,13 +10,14 @@ import pytest
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.records import parse_time
 from langchain_agentmem.results import Hit
-from langchain_agentmem.search import vector_search
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.vector_search import Nearest, VectorSearch
+from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
@@ -28,6 +29,7 @@ class Talk:
     """Messages whose cosines to the query are given."""
 
     def __init__(self, database: Database) -> None:
+        self.database = database
         self.store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
         self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
 
@@ -44,7 +46,12 @@ class Talk:
 
     def search(self, kind: RecordKind[Any, Any] = MESSAGES, **filters: Any) -> Nearest:
         request: SearchRequest[Hit] = SearchRequest(kind, "query", 5, filters)
-        return VectorSearch(self.store, self.index).search(request, QUERY)
+        return self.nearest(request)
+
+    def nearest(self, request: SearchRequest[Any]) -> Nearest:
+        selected = self.store.select(request.kind, request.condition)
+        search = VectorSearch(self.store, self.index, VectorCopies(self.database, "m"))
+        return search.search(request, QUERY, selected)
 
 
 @pytest.fixture
@@ -152,7 +159,7 @@ def test_equal_scores_are_told_apart_by_the_own_cosine_then_by_id(talk: Talk) ->
 def test_a_neighbour_that_is_no_candidate_counts_as_the_last_one_does(
     five: Talk, monkeypatch: pytest.MonkeyPatch, exact_up_to: int
 ) -> None:
-    monkeypatch.setattr(vector_search, "EXACT_UP_TO", exact_up_to)
+    monkeypatch.setattr(selection, "few_at_most", lambda _: exact_up_to)
     five.say("answer", 0.6, 5, role="assistant")
     five.say("last", 0.2, 6, role="assistant")
 
@@ -186,7 +193,9 @@ def test_memories_are_ranked_by_their_cosines(talk: Talk) -> None:
 
 
 def test_nothing_is_near_where_there_is_nothing(talk: Talk) -> None:
-    assert talk.search() == Nearest([], {})
+    found = talk.search()
+
+    assert (found.ranking, found.similarity) == ([], {})
 
 
 def test_a_hit_shows_its_own_similarity_and_the_score_of_its_window() -> None:
@@ -229,7 +238,7 @@ def test_the_first_does_not_depend_on_the_limit(talk: Talk) -> None:
     firsts = set()
     for limit in (5, 100):
         request = SearchRequest(MESSAGES, "query", limit)
-        nearest = VectorSearch(talk.store, talk.index).search(request, QUERY)
+        nearest = talk.nearest(request)
         firsts.add(nearest.ranking[0][0])
 
     assert len(firsts) == 1

@@ -11,13 +11,14 @@ from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
 from langchain_agentmem.results import Hit
 from langchain_agentmem.scopes import Turn, Visibility
-from langchain_agentmem.search import vector_search
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.vector_search import VectorSearch
+from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
@@ -30,7 +31,7 @@ class Parts:
     def __init__(self, database: Database) -> None:
         self.store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
         self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
-        self.nearest = VectorSearch(self.store, self.index)
+        self.nearest = VectorSearch(self.store, self.index, VectorCopies(database, "m"))
         self.asked: list[int] = []
 
     def fill(self, kind: RecordKind, records: Sequence[Record]) -> None:
@@ -50,7 +51,8 @@ class Parts:
         request: SearchRequest[Hit] = SearchRequest(
             kind, "query", limit, filters, visibility or Visibility()
         )
-        return [id_ for id_, _ in self.nearest.search(request, QUERY).ranking]
+        selected = self.store.select(kind, request.condition)
+        return [id_ for id_, _ in self.nearest.search(request, QUERY, selected).ranking]
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def parts() -> Iterator[Parts]:
 @pytest.fixture(params=[1000, 0], ids=["exact", "widening"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Takes the way for few matching records, and the way for many."""
-    monkeypatch.setattr(vector_search, "EXACT_UP_TO", request.param)
+    monkeypatch.setattr(selection, "few_at_most", lambda _: request.param)
     return "exact" if request.param else "widening"
 
 
@@ -161,7 +163,7 @@ def test_both_ways_find_the_same_in_the_same_order(
     parts.fill(MEMORIES, records)
     exact = parts.search(type="odd", limit=20)
 
-    monkeypatch.setattr(vector_search, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(selection, "few_at_most", lambda _: 0)
     widening = parts.search(type="odd", limit=20)
 
     assert exact == [f"{i:04}" for i in range(1, 121, 2)]
