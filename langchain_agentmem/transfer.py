@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -31,6 +31,13 @@ _SAMPLES = 3
 _LEAST_OWN_SIMILARITY = 0.3
 """Cosine of a text's vectors by two models of no kinship: about 0. By one model, as query and as
 document: near 1."""
+
+
+class Writer(Protocol):
+    """Takes text, as a file does that is open for writing."""
+
+    def write(self, text: str, /) -> object:
+        """Take some text."""
 
 
 class Transfer:
@@ -72,10 +79,7 @@ class Transfer:
             EmbeddingError: The embedding failed to embed a query. Nothing was imported.
             StorageError: The database cannot be written. Earlier pages are kept.
         """
-        if into not in _KIND_OF:
-            msg = f"into: use one of {', '.join(_KIND_OF)}, not {into!r}"
-            raise ValueError(msg)
-        kind = _KIND_OF[into]
+        kind = _kind_of("into", into)
         source = ForeignCollection(collection)
         turn = self._writes_as(config)
         embedder = self._vectors.embedder if copy_vectors else None
@@ -90,16 +94,22 @@ class Transfer:
         return ImportReport(problems=notes) + report
 
     def export(
-        self, path: str | Path, *, replace: bool = False, config: Config | None = None
+        self,
+        to: str | Path | Writer,
+        *,
+        only: Into | None = None,
+        replace: bool = False,
+        config: Config | None = None,
     ) -> dict[str, int]:
         """Write all live records as JSON Lines, which `agentmem import` reads back.
 
-        Every field and the order are kept; deleted records are left out. A record is in memory at
-        a time.
+        Every field and the order are kept; deleted records are left out. A page of records is in
+        memory at a time.
 
         Args:
-            path: A folder, made if missing, for `memories.jsonl` and `messages.jsonl`; or a file
-                that ends in `.jsonl`, for both.
+            to: A folder, made if missing, for `memories.jsonl` and `messages.jsonl`; a path that
+                ends in `.jsonl`, for both; or a text file that is open for writing.
+            only: `memories` or `conversations`; None: both.
             replace: Write over files that are there.
             config: The `RunnableConfig` of a turn: only what it can see is written.
 
@@ -107,35 +117,29 @@ class Transfer:
             The number of `memories` and of `messages`.
 
         Raises:
-            ValueError: A file is there already.
+            ValueError: A file is there already, or `only` is unknown.
             StorageError: The database cannot be read, or a file cannot be written; a file that
                 was there is then as it was.
         """
-        path = Path(path).expanduser()
+        kinds = list(KINDS) if only is None else [_kind_of("only", only)]
+        counts: dict[str, int] = {}
+        if not isinstance(to, str | Path):
+            for line in self._lines(kinds, config, counts):
+                to.write(line)
+            return counts
+        path = Path(to).expanduser()
         one_file = path.suffix == ".jsonl"
-        kinds = {f"{kind.name}.jsonl": [kind] for kind in KINDS}
-        files = {path: list(KINDS)} if one_file else {path / n: k for n, k in kinds.items()}
+        files = (
+            {path: kinds} if one_file else {path / f"{kind.name}.jsonl": [kind] for kind in kinds}
+        )
         for file in files:
             if file.exists() and not replace:
-                msg = f"path: {file} is there already (replace=True writes over it)"
+                msg = f"to: {file} is there already (replace=True writes over it)"
                 raise ValueError(msg)
         private_folder(path.parent if one_file else path)
-        counts: dict[str, int] = {}
         for file, of_file in files.items():
             _write_file(file, self._lines(of_file, config, counts))
         return counts
-
-    def export_lines(
-        self, only: Into | None = None, *, config: Config | None = None
-    ) -> Iterator[str]:
-        """Iterate over what `export` writes, a line each with its end.
-
-        Args:
-            only: `memories` or `conversations`; None: memories, then messages.
-            config: As in `export`.
-        """
-        kinds = list(KINDS) if only is None else [_KIND_OF[only]]
-        return self._lines(kinds, config, {})
 
     def stats(self, *, most: int = 10, config: Config | None = None) -> MemoryStats:
         """Count what there is by type, role, scene, session, scope and month, and its size.
@@ -246,6 +250,14 @@ class Transfer:
         if visibility.denied is not None:
             raise ValueError(visibility.denied)
         return visibility
+
+
+def _kind_of(argument: str, name: str) -> RecordKind:
+    """Return the kind of record that an argument names."""
+    if name not in _KIND_OF:
+        msg = f"{argument}: use one of {', '.join(_KIND_OF)}, not {name!r}"
+        raise ValueError(msg)
+    return _KIND_OF[name]
 
 
 def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import chromadb
 import numpy as np
 import pytest
+from exported import lines
 from langchain_chroma import Chroma
 from langchain_core.embeddings import Embeddings
 
@@ -186,13 +187,13 @@ class TestImport:
 
     def test_doing_it_again_changes_nothing(self, memory: AgentMemory, store: Chroma) -> None:
         first = memory.import_chroma(store)
-        before = list(memory.export_lines())
+        before = lines(memory)
         again = memory.import_chroma(store)
 
         assert (first.memories, first.indexed, first.pending) == (4, 4, 0)
         assert (again.saved, again.duplicates, again.indexed) == (0, 4, 0)
         assert (first.problems, again.problems) == ([], [])
-        assert list(memory.export_lines()) == before
+        assert lines(memory) == before
 
     def test_what_is_new_is_added(
         self, memory: AgentMemory, store: Chroma, embedding: Counting

@@ -652,6 +652,9 @@ class TestAsyncTwins:
         "rebuild_vectors": "arebuild_vectors",
         "check": "acheck",
         "status": "astatus",
+        "stats": "astats",
+        "export": "aexport",
+        "import_chroma": "aimport_chroma",
         "close": "aclose",
     }
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import exported
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
@@ -53,7 +54,7 @@ def agent_of(memory: AgentMemory, model: ScriptedModel, **options: Any) -> Any:
 
 def kept(memory: AgentMemory, config: dict[str, Any] | None = None) -> list[tuple[str, str]]:
     """Role and text of all messages that are kept (of a turn's owner), in order."""
-    lines = [json.loads(line) for line in memory.export_lines(config=config)]
+    lines = [json.loads(line) for line in exported.lines(memory, config=config)]
     messages = sorted((line for line in lines if "role" in line), key=lambda m: m["recorded_at"])
     return [(each["role"], each["content"]) for each in messages]
 
@@ -297,7 +298,7 @@ def test_a_client_that_sends_the_history_each_time_doubles_nothing(
         history.append({"role": "assistant", "content": state["messages"][-1].content})
 
     assert kept(memory) == [(each["role"], each["content"]) for each in history]
-    sessions = {json.loads(line)["session_key"] for line in memory.export_lines()}
+    sessions = {json.loads(line)["session_key"] for line in exported.lines(memory)}
     assert len(sessions) == 1
     assert sessions == {"t1"} or all(each.startswith("no-thread-") for each in sessions)
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import exported
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -54,7 +55,7 @@ def asks_first(messages: list[BaseMessage]) -> AIMessage:
 
 
 def kept(memory: AgentMemory) -> list[tuple[str, str]]:
-    lines = [json.loads(line) for line in memory.export_lines("conversations")]
+    lines = [json.loads(line) for line in exported.lines(memory, only="conversations")]
     return [(each["role"], each["content"]) for each in lines]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exported import lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_interchange import MEMORIES, MESSAGES
@@ -59,10 +60,10 @@ class TestExport:
         filled.export(tmp_path / "both.jsonl")
 
         text = (tmp_path / "both.jsonl").read_text(encoding="utf-8")
-        assert text == "".join(filled.export_lines())
+        assert text == "".join(lines(filled))
         assert len(text.splitlines()) == 6
         with imported(tmp_path / "both.jsonl") as again:
-            assert list(again.export_lines()) == text.splitlines(keepends=True)
+            assert lines(again) == text.splitlines(keepends=True)
 
     async def test_the_async_twin_does_the_same(self, filled: AgentMemory, tmp_path: Path) -> None:
         assert await filled.aexport(tmp_path / "out") == {"memories": 3, "messages": 3}
@@ -81,7 +82,7 @@ class TestExport:
         before = contents(tmp_path / "out")
         filled.add_memory("new")
 
-        with pytest.raises(ValueError, match=r"path: .*memories\.jsonl is there already"):
+        with pytest.raises(ValueError, match=r"to: .*memories\.jsonl is there already"):
             filled.export(tmp_path / "out")
         assert contents(tmp_path / "out") == before
         filled.export(tmp_path / "out", replace=True)
@@ -111,15 +112,20 @@ class TestExport:
         (tea,) = filled.search_memories("tea").results
         filled.delete(tea.id)
 
-        assert "tea" not in "".join(filled.export_lines())
-        assert len(list(filled.export_lines("memories"))) == 2
+        assert "tea" not in "".join(lines(filled))
+        assert len(lines(filled, only="memories")) == 2
 
     def test_a_turn_exports_what_it_sees(self, filled: AgentMemory) -> None:
-        lines = "".join(filled.export_lines(config=ANN))
+        seen = "".join(lines(filled, config=ANN))
 
-        assert "cat" in lines
-        assert "tea" in lines
-        assert "dog" not in lines
+        assert "cat" in seen
+        assert "tea" in seen
+        assert "dog" not in seen
+
+    def test_what_cannot_be_exported_is_named(self, filled: AgentMemory, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="only: use one of memories, conversations"):
+            filled.export(tmp_path / "out", only="facts")  # type: ignore[arg-type]
+        assert not (tmp_path / "out").exists()
 
 
 class TestRoundTrip:
@@ -128,7 +134,7 @@ class TestRoundTrip:
     ) -> None:
         filled.export(tmp_path / "out")
         with imported(tmp_path / "out") as again:
-            assert list(again.export_lines()) == list(filled.export_lines())
+            assert lines(again) == lines(filled)
             for config, pet in ((ANN, "cat"), (BEN, "dog")):
                 same = Memory(id="pet", content=f"has a {pet}")
                 report = again.add_memories([same], config=config)
@@ -137,8 +143,7 @@ class TestRoundTrip:
     def test_where_an_owner_has_the_id_itself_it_is_the_same_record(
         self, filled: AgentMemory
     ) -> None:
-        lines = list(filled.export_lines("memories", config=BEN))
-        ben = next(line for line in lines if "dog" in line)
+        ben = next(line for line in lines(filled, config=BEN) if "dog" in line)
         with keyword_memory() as other:
             other.add_memories([Memory(id="pet", content="has a dog")], config=BEN)
             there = Memory.model_validate_json(ben)
@@ -170,7 +175,7 @@ class TestRoundTrip:
             kept = [n for n in range(1203) if n % 7]
             with imported(tmp_path / "out") as again:
                 assert again.status().memories == len(kept)
-                assert list(again.export_lines()) == list(memory.export_lines())
+                assert lines(again) == lines(memory)
 
     @given(records=st.lists(MEMORIES | MESSAGES, max_size=6))
     @settings(
@@ -185,10 +190,10 @@ class TestRoundTrip:
                     memory.add_memories([record])
                 elif record.session_key:
                     memory.add_messages(None, [record])
-            written = list(memory.export_lines())
+            written = lines(memory)
             memory.export(tmp_path / "out.jsonl", replace=True)
             with imported(tmp_path / "out.jsonl") as again:
-                assert list(again.export_lines()) == written
+                assert lines(again) == written
 
     @pytest.mark.slow
     @pytest.mark.parametrize("number", range(5))

@@ -1,5 +1,6 @@
 """`agentmem export`: a memory as JSON Lines."""
 
+import codecs
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ from langchain_agentmem.errors import AgentMemoryError
 
 
 class Only(StrEnum):
-    """What is written to standard output."""
+    """What is exported."""
 
     MEMORIES = "memories"
     CONVERSATIONS = "conversations"
@@ -29,7 +30,7 @@ def export(
     ],
     *,
     only: Annotated[
-        Only | None, typer.Option("--only", help="Standard output: memories or conversations.")
+        Only | None, typer.Option("--only", help="Export memories or conversations alone.")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Write over files that are there.")
@@ -38,16 +39,12 @@ def export(
 ) -> None:
     """Export everything but deleted records; `agentmem import` reads it back unchanged."""
     to_stdout = str(path) == "-"
-    if only and not to_stdout:
-        fail("--only is for standard output: agentmem export - --only memories")
+    to = codecs.getwriter("utf-8")(sys.stdout.buffer) if to_stdout else path
     with open_memory(memory, "none", must_exist=True) as opened:
         try:
-            if to_stdout:
-                for line in opened.export_lines(only.value if only else None):
-                    sys.stdout.buffer.write(line.encode("utf-8"))
-                sys.stdout.flush()
-                return
-            counts = opened.export(path, replace=replace)
+            counts = opened.export(to, only=only.value if only else None, replace=replace)
         except (AgentMemoryError, ValueError) as error:
             fail(str(error).replace("replace=True", "--replace"))
-    typer.echo(f"{path}: wrote {counts['memories']} memories and {counts['messages']} messages")
+    if not to_stdout:
+        wrote = " and ".join(f"{count} {kind}" for kind, count in counts.items())
+        typer.echo(f"{path}: wrote {wrote}")

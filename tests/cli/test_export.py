@@ -56,11 +56,11 @@ def test_files_that_are_there_are_kept_unless_asked(folder: Path, tmp_path: Path
     assert run("export", tmp_path / "all.jsonl", "-m", folder, "--replace").exit_code == 0
 
 
-def test_an_option_that_has_no_effect_is_named(folder: Path, tmp_path: Path) -> None:
-    result = run("export", tmp_path / "out", "--only", "memories", "-m", folder)
-    assert result.exit_code == 2
-    assert "--only is for standard output" in result.output
-    assert not (tmp_path / "out").exists()
+def test_one_kind_can_be_exported_alone(folder: Path, tmp_path: Path) -> None:
+    result = run("export", tmp_path / "out", "--only", "conversations", "-m", folder)
+    assert result.exit_code == 0
+    assert "out: wrote 1 messages\n" in result.output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["messages.jsonl"]
 
 
 def test_an_export_makes_no_memory(tmp_path: Path) -> None:

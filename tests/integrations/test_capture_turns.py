@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import exported
 import pytest
 from langchain_core.messages import (
     AIMessage,
@@ -22,7 +23,7 @@ BOB: Any = {"configurable": {"user_id": "bob", "thread_id": "t1"}}
 
 
 def kept(memory: AgentMemory) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in memory.export_lines("conversations")]
+    return [json.loads(line) for line in exported.lines(memory, only="conversations")]
 
 
 def texts(memory: AgentMemory) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exported import lines
 from langchain_core.load import dumpd, dumps
 from langchain_core.messages import (
     AIMessage,
@@ -43,7 +44,7 @@ def memory() -> Iterator[AgentMemory]:
 
 
 def messages_in(memory: AgentMemory, session: str) -> list[tuple[str, str]]:
-    told = [json.loads(line) for line in memory.export_lines("conversations")]
+    told = [json.loads(line) for line in lines(memory, only="conversations")]
     told = [each for each in told if each["session_key"] == session]
     in_order = sorted(told, key=lambda each: each["recorded_at"])
     return [(each["role"], each["content"]) for each in in_order]
@@ -214,7 +215,7 @@ class TestThreads:
 
         import_threads(memory, saver)
 
-        told = [json.loads(line)["recorded_at"] for line in memory.export_lines("conversations")]
+        told = [json.loads(line)["recorded_at"] for line in lines(memory, only="conversations")]
         assert told[0] == first.replace("+00:00", "Z")
         assert told == sorted(set(told))
         assert told[-1] <= points[-1].checkpoint["ts"].replace("+00:00", "Z")
