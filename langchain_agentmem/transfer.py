@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,7 +16,7 @@ from langchain_agentmem.interchange import write_line
 from langchain_agentmem.records import is_blank
 from langchain_agentmem.reports import ImportReport, MemoryStats
 from langchain_agentmem.scopes import Turn, Visibility
-from langchain_agentmem.storage.database import Database, private_folder
+from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.foreign_collection import Document, ForeignCollection
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
@@ -136,7 +137,6 @@ class Transfer:
             if file.exists() and not replace:
                 msg = f"to: {file} is there already (replace=True writes over it)"
                 raise ValueError(msg)
-        private_folder(path.parent if one_file else path)
         for file, of_file in files.items():
             _write_file(file, self._lines(of_file, config, counts))
         return counts
@@ -304,6 +304,8 @@ def _write_file(file: Path, lines: Iterator[str]) -> None:
     """Write a file for its user alone; the one that was there goes when it is complete."""
     partial = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
+        # Made if missing, for its user alone; one that is there keeps its rights.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(lines)
@@ -312,4 +314,5 @@ def _write_file(file: Path, lines: Iterator[str]) -> None:
         msg = f"cannot write {file}: {error.strerror or error}"
         raise StorageError(msg) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()

@@ -75,6 +75,20 @@ class TestExport:
         assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
         assert {stat.S_IMODE(mode) for mode in modes.values()} == {0o600}
 
+    def test_a_folder_that_is_there_keeps_its_rights(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out").chmod(0o755)
+        filled.export(tmp_path / "out")
+
+        assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o755
+
+    def test_a_path_below_a_file_is_named(self, filled: AgentMemory, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(StorageError, match="cannot write"):
+            filled.export(tmp_path / "file")
+
     def test_what_is_there_is_not_written_over_unless_asked(
         self, filled: AgentMemory, tmp_path: Path
     ) -> None:
