@@ -6,11 +6,13 @@ write; writers take turns, readers never wait for them.
 
 import errno
 import os
+import re
 import sqlite3
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, RLock
 from weakref import WeakSet
@@ -21,6 +23,8 @@ from langchain_agentmem.storage.schema import MIGRATIONS
 FILE_NAME = "agentmem.sqlite3"
 BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
+_OURS = re.compile(r"(chroma(\.seal|\.trial|\.broken-\d+)?|(queue|vectors)\.lock)$")
+"""What else is in the folder of a memory."""
 _IDLE_READERS = 8
 _DEADLINE_CHECK_STEPS = 2000
 _TORN_BY_FORK = (
@@ -46,10 +50,29 @@ def private_folder(folder: str | Path) -> Path:
     path = Path(folder).expanduser().resolve()  # it outlives a chdir
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(PermissionError):  # a folder that cannot be listed can be used
+            _take_from_others(path)
     except OSError as error:
         msg = f"cannot use the folder {path}: {error.strerror or error}"
         raise StorageError(msg) from error
     return path
+
+
+def _take_from_others(folder: Path) -> None:
+    """Narrow the rights of a memory that was there, where they are wider than those of a new one.
+
+    A folder that holds anything else keeps its own: others may need what is beside the memory.
+    """
+    found = list(folder.iterdir())
+    if os.name != "posix" or (found and not (folder / FILE_NAME).is_file()):
+        return
+    ours = [path for path in found if path.name.startswith(FILE_NAME) or _OURS.match(path.name)]
+    for path in ours if len(ours) < len(found) else [*ours, folder]:
+        with suppress(OSError):  # files come and go
+            state = path.stat(follow_symlinks=False)
+            others_may = state.st_mode & 0o077 and not stat.S_ISLNK(state.st_mode)
+            if others_may and state.st_uid == os.geteuid():
+                path.chmod(stat.S_IMODE(state.st_mode) & ~0o077)
 
 
 class Database:

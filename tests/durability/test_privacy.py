@@ -28,6 +28,46 @@ def test_no_other_user_can_read_anything_whatever_the_umask(tmp_path: Path, umas
         assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
 
 
+def widen(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o777 if path.is_dir() else 0o666)
+
+
+@pytest.mark.parametrize("embedding", ["local", "none"])
+def test_an_older_memory_that_others_could_read_is_taken_from_them(
+    tmp_path: Path, embedding: str
+) -> None:
+    with AgentMemory.open(tmp_path / "m", embedding="local") as memory:
+        memory.add_memory(TOLD)
+    widen(tmp_path / "m")
+    with AgentMemory.open(tmp_path / "m", embedding=embedding):
+        found = modes(tmp_path / "m")
+    outer = {name: mode for name, mode in found.items() if not name.startswith("chroma/")}
+    assert {name: oct(mode) for name, mode in outer.items() if mode & 0o077} == {}
+    if embedding == "local":
+        assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+
+
+def test_what_is_beside_a_memory_keeps_its_rights(tmp_path: Path) -> None:
+    with AgentMemory.open(tmp_path, embedding="local") as memory:
+        memory.add_memory(TOLD)
+    (tmp_path / "website").mkdir()
+    (tmp_path / "website" / "index.html").touch()
+    widen(tmp_path)
+    with AgentMemory.open(tmp_path, embedding="local"):
+        found = modes(tmp_path)
+    wide = {name for name, mode in found.items() if mode & 0o077}
+    assert wide == {".", "website", "website/index.html"}
+
+
+def test_a_folder_without_a_memory_keeps_its_rights(tmp_path: Path) -> None:
+    (tmp_path / "m" / "photos").mkdir(parents=True)
+    widen(tmp_path / "m")
+    with AgentMemory.open(tmp_path / "m", embedding="none"):
+        assert modes(tmp_path / "m")["photos"] == 0o777
+        assert modes(tmp_path / "m")["."] == 0o777
+
+
 def modes(folder: Path) -> dict[str, int]:
     paths = [folder, *folder.rglob("*")]
     return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in paths}
