@@ -1,0 +1,396 @@
+"""How long does a search take, as a memory grows, with filters and without, beside its peers?
+
+    python benchmarks/latency.py --data ../shared/data/locomo --records 10000,100000 --peers
+
+Records are made of the data set's texts (see `corpus.py`), vectors are computed beforehand, and
+every system answers the same questions in the same run, one after the other. The floor is what a
+naive hybrid search could not go below: the slower of the two raw indexes, asked for ten results,
+FTS5 with the question's words less its stop words. Starved counts answers with fewer results than
+there could be. Times are milliseconds; what matters are the ratios within a run.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import sqlite3
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import chromadb
+import numpy as np
+from chromadb.config import Settings
+from corpus import USER, Corpus, GivenEmbeddings, Selection, Vectors, user_of
+from datasets import RecordsName, read_datasets
+from rich.console import Console
+from rich.table import Table
+
+from langchain_agentmem import AgentMemory, AgentMemoryToolkit
+from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
+from langchain_agentmem.storage.query import parse
+
+LIMIT = 10
+BATCH = 2000
+AT_ONCE = 16
+SLOW_QUESTIONS = 8
+"""How many questions a slow peer is asked."""
+KINDS: tuple[RecordsName, ...] = ("messages", "memories")
+TIMEOUT_SECONDS = 600.0
+
+Ask = Callable[[str], int]
+"""Asks a question, and returns how many results came."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one system on one size."""
+
+    records: int
+    kind: str
+    system: str
+    selection: str
+    p50: float
+    p95: float
+    ratio: float
+    """p50 as a multiple of the floor's."""
+    starved: int
+    questions: int
+    note: str = ""
+
+
+def embed(model: WordLlamaEmbeddings, texts: Sequence[str]) -> Vectors:
+    """Return the vectors of texts, (n, 256) float32."""
+    parts = [model.embed_documents(list(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH)]
+    return np.concatenate([np.asarray(part, dtype=np.float32) for part in parts])
+
+
+def fill(memory: AgentMemory, corpus: Corpus, vectors: tuple[GivenEmbeddings, Any] | None) -> None:
+    """Save a corpus in batches; with vectors, each is made right before its record is saved."""
+    texts, start = [], 0
+    for text in corpus.texts():
+        texts.append(text)
+        if len(texts) == BATCH or start + len(texts) == corpus.total:
+            records = corpus.records(texts, start)
+            if vectors is not None:
+                given, model = vectors
+                given.give(texts, embed(model, texts))
+            if corpus.kind == "messages":
+                memory.add_messages(None, records)
+            else:
+                memory.add_memories(records)
+            if vectors is not None:
+                vectors[0].forget(texts)
+            start += len(texts)
+            texts = []
+    memory.sync()
+
+
+def timed(ask: Ask, questions: Sequence[str], wanted: int) -> tuple[list[float], int]:
+    """Return the times of the answers, in milliseconds, and how many were starved."""
+    times, starved = [], 0
+    for question in questions:
+        started = time.perf_counter()
+        found = ask(question)
+        times.append((time.perf_counter() - started) * 1000)
+        starved += found < wanted
+    return times, starved
+
+
+class Bench:
+    """The measurements of one kind of record at one size."""
+
+    def __init__(self, corpus: Corpus, questions: Sequence[str]) -> None:
+        """Measure nothing yet."""
+        self.corpus = corpus
+        self.questions = questions
+        self.rows: list[Row] = []
+        self.floor = 0.0
+
+    def add(
+        self,
+        system: str,
+        ask: Ask,
+        *,
+        selection: Selection | None = None,
+        fills: bool = True,
+    ) -> list[float]:
+        """Ask all questions, and keep what it took; `fills`: whether any record is an answer."""
+        matching = LIMIT if selection is None else round(selection.share * self.corpus.total)
+        ask(self.questions[0])
+        times, starved = timed(ask, self.questions, min(LIMIT, matching) if fills else 0)
+        self.keep(system, times, starved, selection=selection)
+        return times
+
+    def keep(
+        self,
+        system: str,
+        times: Sequence[float],
+        starved: int = 0,
+        *,
+        selection: Selection | None = None,
+        note: str = "",
+    ) -> None:
+        """Keep the sum of some times."""
+        p50 = statistics.median(times)
+        p95 = float(np.percentile(times, 95))
+        self.rows.append(
+            Row(
+                self.corpus.total,
+                self.corpus.kind,
+                system,
+                "none" if selection is None else selection.name,
+                p50,
+                p95,
+                p50 / self.floor if self.floor else 1.0,
+                starved,
+                len(times),
+                note,
+            )
+        )
+
+
+def raw_indexes(folder: Path, kind: RecordsName, given: GivenEmbeddings | None) -> dict[str, Ask]:
+    """Return what asks the two indexes themselves."""
+    connection = sqlite3.connect(folder / "agentmem.sqlite3")
+    sql = f"SELECT rowid FROM {kind}_fts WHERE {kind}_fts MATCH ? ORDER BY rank LIMIT {LIMIT}"
+
+    def fts5(question: str) -> int:
+        return len(connection.execute(sql, (parse(question).natural,)).fetchall())
+
+    asks: dict[str, Ask] = {"raw FTS5": fts5}
+    if given is not None:
+        settings = Settings(anonymized_telemetry=False)
+        client = chromadb.PersistentClient(str((folder / "chroma").resolve()), settings=settings)
+        collection = next(c for c in client.list_collections() if f"-{kind}-" in c.name)
+
+        def chroma(question: str) -> int:
+            vector = [given.embed_query(question)]
+            answer = collection.query(query_embeddings=vector, n_results=LIMIT, include=[])
+            return len(answer["ids"][0])
+
+        asks["raw Chroma"] = chroma
+    return asks
+
+
+def own_search(memory: AgentMemory, kind: RecordsName, filters: dict[str, Any]) -> Ask:
+    """Return what asks a memory."""
+
+    def ask(question: str) -> int:
+        result: Any
+        if kind == "messages":
+            result = memory.search_conversations(question, LIMIT, **filters)
+        else:
+            result = memory.search_memories(question, LIMIT, **filters)
+        if result.notes:
+            raise RuntimeError("; ".join(result.notes))
+        return int(result.total)
+
+    return ask
+
+
+def measure_own(
+    bench: Bench, folder: Path, memory: AgentMemory, given: GivenEmbeddings | None
+) -> None:
+    """Measure the raw indexes, and the memory over them."""
+    kind, questions = bench.corpus.kind, bench.questions
+    raw = {name: bench.add(name, ask) for name, ask in raw_indexes(folder, kind, given).items()}
+    bench.floor = max(statistics.median(times) for times in raw.values())
+    floor = [max(pair) for pair in zip(*raw.values(), strict=True)]
+    bench.rows.clear()
+    for name, times in raw.items():
+        bench.keep(name, times)
+    bench.keep("floor", floor)
+    with AgentMemory.open(folder, embedding="none", timeout=TIMEOUT_SECONDS) as by_keyword:
+        for selection in bench.corpus.selections():
+            ask = own_search(by_keyword, kind, selection.filters)
+            bench.add("AgentMemory, keywords alone", ask, selection=selection, fills=False)
+    if given is None:
+        return
+    for selection in bench.corpus.selections():
+        ask = own_search(memory, kind, selection.filters)
+        bench.add("AgentMemory", ask, selection=selection)
+    tools = {tool.name: tool for tool in AgentMemoryToolkit(memory=memory).get_tools()}
+    tool = tools["conversation_search" if kind == "messages" else "memory_search"]
+
+    def through_tool(question: str) -> int:
+        tool.invoke({"query": question, "limit": LIMIT})
+        return LIMIT
+
+    bench.add("AgentMemory, through the tool", through_tool)
+    bench.keep("AgentMemory, 16 at once, each", asyncio.run(at_once(memory, kind, questions)))
+
+
+async def at_once(memory: AgentMemory, kind: RecordsName, questions: Sequence[str]) -> list[float]:
+    """Ask in groups; returns the time of a group divided by its size."""
+    search: Any = memory.asearch_conversations if kind == "messages" else memory.asearch_memories
+    times = []
+    for start in range(0, len(questions), AT_ONCE):
+        group = questions[start : start + AT_ONCE]
+        started = time.perf_counter()
+        await asyncio.gather(*(search(question, LIMIT) for question in group))
+        times.append((time.perf_counter() - started) * 1000 / len(group))
+    return times
+
+
+def measure_peers(
+    bench: Bench, given: GivenEmbeddings, model: WordLlamaEmbeddings, most_for_mem0: int
+) -> None:
+    """Measure what else there is, unfiltered and restricted to one user where that can be done."""
+    from peer_filters import build_filterable
+
+    corpus = bench.corpus
+    texts = list(corpus.texts())
+    vectors = embed(model, texts)
+    ids = [corpus.id(i) for i in range(corpus.total)]
+    users = [f"user-{user_of(i)}" for i in range(corpus.total)]
+    of_user = next(s for s in corpus.selections() if s.name.startswith("user"))
+    for peer in build_filterable(
+        ids, texts, vectors, users, with_mem0=corpus.total <= most_for_mem0
+    ):
+        try:
+            for selection in (None, of_user):
+                user = None if selection is None else f"user-{USER}"
+                foreign: list[float] = []
+
+                def ask(
+                    question: str, peer: Any = peer, user: Any = user, seen: Any = foreign
+                ) -> int:
+                    found = peer.search(question, given.embed_query(question), LIMIT, user)
+                    if user is not None and found:
+                        others = sum(users[int(id_.rpartition("-")[2])] != user for id_ in found)
+                        seen.append(others / len(found))
+                    return len(found)
+
+                asked = bench.questions[:SLOW_QUESTIONS] if peer.slow else bench.questions
+                ask(asked[0])
+                foreign.clear()
+                times, starved = timed(ask, asked, LIMIT)
+                wrong = statistics.mean(foreign) if foreign else 0.0
+                note = f"{wrong:.0%} are another user's" if wrong else ""
+                bench.keep(peer.name, times, starved, selection=selection, note=note)
+        finally:
+            peer.close()
+
+
+@contextmanager
+def kept_or_temporary(keep: Path | None, name: str) -> Iterator[Path]:
+    """Return a folder for a memory, which is there afterwards if wanted."""
+    if keep is not None:
+        yield keep / name
+        return
+    with TemporaryDirectory(prefix="agentmem-bench-") as folder:
+        yield Path(folder) / name
+
+
+def measure(
+    kind: RecordsName, total: int, arguments: argparse.Namespace, model: WordLlamaEmbeddings | None
+) -> list[Row]:
+    """Build a memory of one size, and measure."""
+    corpus = Corpus(kind, arguments.datasets, total)
+    chance = random.Random(total)  # noqa: S311  (a choice of questions, not a secret)
+    count = min(arguments.questions, len(corpus.questions))
+    bench = Bench(corpus, chance.sample(corpus.questions, count))
+    given = None
+    if model is not None:
+        given = GivenEmbeddings()
+        given.give(corpus.questions, embed(model, corpus.questions))
+    name = f"{kind}-{total}{'' if model else '-keywords'}"
+    with ExitStack() as stack:
+        folder = stack.enter_context(kept_or_temporary(arguments.keep, name))
+        there = folder.is_dir()
+        memory = stack.enter_context(
+            AgentMemory.open(folder, embedding=given or "none", timeout=TIMEOUT_SECONDS)
+        )
+        if not there:
+            fill(memory, corpus, None if model is None or given is None else (given, model))
+        measure_own(bench, folder, memory, given)
+    if arguments.peers and given is not None and model is not None:
+        measure_peers(bench, given, model, arguments.mem0_up_to)
+    return bench.rows
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Lay the figures out."""
+    drawn = Table(title="Latency", title_justify="left")
+    for head in ("records", "kind", "filter", "system"):
+        drawn.add_column(head)
+    for head in ("p50 ms", "p95 ms", "x floor", "starved"):
+        drawn.add_column(head, justify="right")
+    drawn.add_column("note")
+    for row in rows:
+        drawn.add_row(
+            f"{row.records:,}",
+            row.kind,
+            row.selection,
+            row.system,
+            f"{row.p50:.2f}",
+            f"{row.p95:.2f}",
+            f"{row.ratio:.2f}",
+            f"{row.starved} of {row.questions}",
+            row.note,
+        )
+    return drawn
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Measure how long a search takes.")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of data sets")
+    parser.add_argument("--records", default="10000,100000", help="sizes, separated by commas")
+    parser.add_argument("--keywords", default="", help="sizes that are measured without vectors")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="messages, memories or both")
+    parser.add_argument("--questions", type=int, default=48, help="how many are asked")
+    parser.add_argument("--peers", action="store_true", help="measure other systems as well")
+    parser.add_argument("--mem0-up-to", type=int, default=10_000, help="its size at the most")
+    parser.add_argument("--keep", type=Path, help="a folder to keep the memories in, and find them")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw latency against size in this .png")
+    arguments = parser.parse_args()
+    try:
+        arguments.records = [int(size) for size in arguments.records.split(",") if size]
+        arguments.keywords = [int(size) for size in arguments.keywords.split(",") if size]
+    except ValueError:
+        parser.error("--records and --keywords take whole numbers, separated by commas")
+    arguments.kinds = arguments.kinds.split(",")
+    if not set(arguments.kinds) <= set(KINDS):
+        parser.error(f"--kinds must be of {', '.join(KINDS)}")
+    return arguments
+
+
+def main() -> None:
+    """Measure, print, and write the figures."""
+    arguments = parse_arguments()
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(console.width, 150))
+    try:
+        arguments.datasets = read_datasets(arguments.data)
+    except OSError as error:
+        sys.exit(f"latency.py: {error}")
+    model = WordLlamaEmbeddings() if arguments.records else None
+    rows: list[Row] = []
+    for sizes, used in ((arguments.records, model), (arguments.keywords, None)):
+        for total in sizes:
+            for kind in arguments.kinds:
+                with console.status(f"{total:,} {kind}"):
+                    found = measure(kind, total, arguments, used)
+                console.print(table(found))
+                rows += found
+                if arguments.json:
+                    written = json.dumps([asdict(row) for row in rows], indent=1)
+                    arguments.json.write_text(f"{written}\n", encoding="utf-8")
+    if arguments.plot:
+        from plot import plot_latency
+
+        plot_latency(rows, file=arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
