@@ -12,21 +12,34 @@ if TYPE_CHECKING:
 
 
 def progress_bar() -> "Progress":
-    """Return a progress bar on stderr, which goes when it is done; none where nobody looks on."""
+    """Return a progress bar on stderr with rate and time left, which goes when it is done.
+
+    There is none where nobody looks on.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
+
+    class RateColumn(ProgressColumn):
+        """How many are done in a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        RateColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,

@@ -9,6 +9,7 @@ from langchain_agentmem.records import Memory, Message
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.searching import Config
+from langchain_agentmem.storage.write_behind import WriteBehind
 
 _BATCH = 500
 
@@ -21,7 +22,7 @@ def import_lines(
     config: Config | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> ImportReport:
-    """Save records, a batch in memory at a time.
+    """Save records in batches. A batch's vectors are written while the next one is saved.
 
     Args:
         memory: Where they are kept.
@@ -35,22 +36,23 @@ def import_lines(
     """
     report = ImportReport()
     remaining = iter(lines)
-    while batch := list(itertools.islice(remaining, _BATCH)):
-        unread = [str(line) for line in batch if line.record is None]
-        report += ImportReport(skipped=len(unread), problems=unread, pending=report.pending)
-        memories = [line for line in batch if isinstance(line.record, Memory)]
-        messages = [line for line in batch if isinstance(line.record, Message)]
-        if memories:
-            known = [line.record for line in memories if isinstance(line.record, Memory)]
-            done = memory.add_memories(known, replace=replace, config=config)
-            report += _report(done, memories, memories=done.saved)
-        if messages:
-            said = [line.record for line in messages]
-            done = memory.add_messages(None, said, replace=replace, config=config)
-            report += _report(done, messages, messages=done.saved)
-        if progress is not None:
-            progress(len(batch))
-    return report
+    with WriteBehind() as behind:
+        while batch := list(itertools.islice(remaining, _BATCH)):
+            unread = [str(line) for line in batch if line.record is None]
+            report += ImportReport(skipped=len(unread), problems=unread)
+            memories = [line for line in batch if isinstance(line.record, Memory)]
+            messages = [line for line in batch if isinstance(line.record, Message)]
+            if memories:
+                known = [line.record for line in memories if isinstance(line.record, Memory)]
+                done = memory.add_memories(known, replace=replace, config=config)
+                report += _report(done, memories, memories=done.saved)
+            if messages:
+                said = [line.record for line in messages]
+                done = memory.add_messages(None, said, replace=replace, config=config)
+                report += _report(done, messages, messages=done.saved)
+            if progress is not None:
+                progress(len(batch))
+    return report + ImportReport(indexed=behind.last.written, pending=memory.status().pending)
 
 
 def _report(
@@ -62,7 +64,6 @@ def _report(
         duplicates=done.duplicates,
         conflicts=len(done.conflicts),
         indexed=done.indexed,
-        pending=done.pending,
         problems=[_conflict(lines[position]) for position in done.conflicts],
     )
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -30,6 +31,7 @@ from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, Progress, ReadyVector, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
+from langchain_agentmem.storage.write_behind import WriteBehind
 from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
@@ -198,8 +200,15 @@ class VectorHalf:
     def level(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
         """Bring the vectors of changed records level with the database.
 
-        What takes longer than `WRITE_SECONDS` goes on without the caller.
+        What takes longer than `WRITE_SECONDS` goes on without the caller. Within a `WriteBehind`,
+        the answer is that of the batch before.
         """
+        behind = WriteBehind.current()
+        if behind is not None:
+            return behind.follow(partial(self._level, kind, ids))
+        return self._level(kind, ids)
+
+    def _level(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
         if self._overdue is not None and not self._overdue.done():
             return Indexed(0, TOO_SLOW)
         self._overdue = None
