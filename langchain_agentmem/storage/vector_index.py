@@ -193,6 +193,11 @@ class VectorIndex:
         self._batch = int(client.get_max_batch_size())
 
     @_chroma_call
+    def place(self, kind: RecordKind) -> str:
+        """Return what tells a collection from one of the same name elsewhere."""
+        return str(self._collection(kind).id)
+
+    @_chroma_call
     def upsert(self, kind: RecordKind, ids: Sequence[str], vectors: Sequence[Vectors]) -> None:
         """Write vectors, (dim,) float32 each, one per id, in place of those that were there."""
         collection = self._collection(kind)

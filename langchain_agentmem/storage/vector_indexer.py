@@ -6,6 +6,7 @@ repeated: an entry leaves the queue only after its vector is written.
 """
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,7 @@ from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 logger = logging.getLogger(__name__)
 
 _CHUNK = 512
+_PLACE = "vectors_place"
 _GIVE_WAY_SECONDS = 1.0
 BACKLOG_PER_WRITE = 512
 """How many entries of earlier writes a write works on beside its own."""
@@ -83,6 +85,9 @@ class VectorIndexer:
     ) -> None:
         """Queue all records anew if the vectors are those of another embedding model.
 
+        Or of another place: collections that were not those in use have missed changes, such as
+        those on a Chroma server while the vectors were in the memory's folder.
+
         Args:
             database: The open database.
             store: Its records.
@@ -105,8 +110,13 @@ class VectorIndexer:
         self._has_other_models = index.has_other_models()
         if database.read_only:
             return
+        self._place = index.place(KINDS[0])
+        empty = not any(map(index.count, KINDS))
         with database.write() as connection:
-            changed = not self._is_current()
+            former = database.meta(_PLACE)
+            moved = former not in (self._place, None) and not empty
+            changed = moved or not self._is_current()
+            self._note_place(connection)
             if changed:
                 self.copies.clear(connection)
                 queue.put_all(connection)
@@ -173,6 +183,7 @@ class VectorIndexer:
         """Work through the whole queue, and once more through what came to it meanwhile."""
         try:
             self._queue_what_differs()
+            self._follow_to_new_collections()
         except Exception as error:  # noqa: BLE001  (the work below tells the same)
             logger.debug("the vector index cannot be counted: %s", describe(error))
         done = self._work(self._queue.take_after, None, progress)
@@ -180,6 +191,17 @@ class VectorIndexer:
             return done
         more = self._work(self._queue.take_after, None, progress)
         return Indexed(done.written + more.written, more.problem)
+
+    def _note_place(self, connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACE, self._place))
+
+    def _follow_to_new_collections(self) -> None:
+        """Note that collections in use were made anew, unless others are in use by now."""
+        place = self._index.place(KINDS[0])
+        if place != self._place and self._database.meta(_PLACE) == self._place:
+            self._place = place
+            with self._database.write() as connection:
+                self._note_place(connection)
 
     def _is_current(self) -> bool:
         return self._database.meta("embedding_model") == self._embedder.fingerprint

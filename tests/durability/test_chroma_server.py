@@ -30,6 +30,30 @@ def add(memory: AgentMemory, *numbers: int) -> int:
     return memory.add_memories([Memory(id=f"m{n}", content=text_of(n)) for n in numbers]).pending
 
 
+def test_vectors_that_missed_changes_made_elsewhere_are_made_anew(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    folder = tmp_path / "m"
+    with open_memory(folder, chroma) as memory:
+        assert add(memory, 1, 2) == 0
+    with AgentMemory.open(folder, embedding="local") as memory:  # the vectors in its own folder
+        assert memory.sync().pending == 0
+        memory.update_memory("m1", content=text_of(3))
+    for _ in range(2):  # to the server, and back: as many vectors in both places
+        with open_memory(folder, chroma) as memory:
+            assert memory.status().pending == 2
+            assert memory.sync().pending == 0
+            found = memory.search_memories(text_of(3), limit=1).results[0]
+            assert (found.id, round(found.similarity or 0, 3)) == ("m1", 1.0)
+        with open_memory(folder, chroma) as memory:
+            assert memory.status().pending == 0, "nothing is made anew without need"
+        with AgentMemory.open(folder, embedding="local") as memory:
+            assert memory.status().pending == 2
+            assert memory.rebuild_vectors().pending == 0
+        with AgentMemory.open(folder, embedding="local") as memory:
+            assert memory.status().pending == 0, "nothing is made anew without need"
+
+
 def write_together(folder: Path, chroma: ChromaServer, count: int) -> None:
     start = time.time() + 3
     options: dict[str, Any] = {
