@@ -142,6 +142,27 @@ async def test_a_frozen_server_holds_up_no_search(tmp_path: Path, chroma: Chroma
         assert add(memory, 3) == 0
 
 
+def test_a_frozen_server_holds_up_no_write(
+    tmp_path: Path, chroma: ChromaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.vectors.WRITE_SECONDS", 1.0)
+    with open_memory(tmp_path / "m", chroma, timeout=0.5) as memory:
+        assert add(memory, 1) == 0
+        with chroma.frozen():
+            report = memory.add_memories([Memory(id="m2", content=text_of(2))])
+            assert (report.saved, report.pending) == (1, 1)
+            assert "takes too long" in (report.problem or "")
+            assert add(memory, 3) == 2
+            assert memory.delete("m1") == 1
+            assert missing(memory, [2, 3], by="keyword") == []
+        give_up = time.monotonic() + 60
+        while memory.status().pending:
+            memory.sync()
+            assert time.monotonic() < give_up
+        assert missing(memory, [2, 3], by="vector") == []
+        assert [finding for finding in memory.check() if not finding.ok] == []
+
+
 async def test_an_asynchronous_client_is_refused(tmp_path: Path, chroma: ChromaServer) -> None:
     client = await chromadb.AsyncHttpClient(host="127.0.0.1", port=chroma.port)
     with pytest.raises(TypeError, match="asynchronous Chroma clients are not supported"):
