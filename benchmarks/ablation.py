@@ -112,7 +112,7 @@ def _no_keywords(_: World) -> Iterator[None]:
 
 @contextmanager
 def _no_vectors(_: World) -> Iterator[None]:
-    with mock.patch.object(VectorSearch, "search", return_value=Nearest([], {})):
+    with mock.patch.object(VectorSearch, "search", return_value=Nearest([], {}, "not asked")):
         yield
 
 

@@ -6,7 +6,8 @@ Records are made of the data set's texts (see `corpus.py`), vectors are computed
 every system answers the same questions in the same run, one after the other. The floor is what a
 naive hybrid search could not go below: the slower of the two raw indexes, asked for ten results,
 FTS5 with the question's words less its stop words. Starved counts answers with fewer results than
-there could be. Times are milliseconds; what matters are the ratios within a run.
+there could be. Times are milliseconds; what matters are the ratios within a run. All systems are
+asked each question in turn; processor time, which a busy machine does not change, stands beside.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,6 +40,8 @@ from langchain_agentmem.storage.query import parse
 LIMIT = 10
 BATCH = 2000
 AT_ONCE = 16
+WARM_UP = 2
+OWN = "AgentMemory"
 SLOW_QUESTIONS = 8
 """How many questions a slow peer is asked."""
 KINDS: tuple[RecordsName, ...] = ("messages", "memories")
@@ -46,6 +49,16 @@ TIMEOUT_SECONDS = 600.0
 
 Ask = Callable[[str], int]
 """Asks a question, and returns how many results came."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """What one system took for all questions, in milliseconds."""
+
+    wall: list[float]
+    cpu: list[float]
+    """Processor time of the whole process: what remains the same on a busy machine."""
+    starved: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,11 +71,25 @@ class Row:
     selection: str
     p50: float
     p95: float
+    cpu: float
+    """Median processor time."""
     ratio: float
     """p50 as a multiple of the floor's."""
+    cpu_ratio: float
+    """Processor time as a multiple of the floor's."""
     starved: int
     questions: int
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A system that is asked, and how many results there are for each question."""
+
+    system: str
+    ask: Ask
+    selection: Selection | None = None
+    wanted: int = 0
 
 
 def embed(model: WordLlamaEmbeddings, texts: Sequence[str]) -> Vectors:
@@ -92,15 +119,21 @@ def fill(memory: AgentMemory, corpus: Corpus, vectors: tuple[GivenEmbeddings, An
     memory.sync()
 
 
-def timed(ask: Ask, questions: Sequence[str], wanted: int) -> tuple[list[float], int]:
-    """Return the times of the answers, in milliseconds, and how many were starved."""
-    times, starved = [], 0
+def race(contenders: Sequence[Contender], questions: Sequence[str]) -> list[Times]:
+    """Ask all contenders each question in turn, so that a busy moment hits all of them."""
+    for contender in contenders:
+        for question in questions[:WARM_UP]:
+            contender.ask(question)
+    all_times = [Times([], []) for _ in contenders]
+    starved = [0] * len(contenders)
     for question in questions:
-        started = time.perf_counter()
-        found = ask(question)
-        times.append((time.perf_counter() - started) * 1000)
-        starved += found < wanted
-    return times, starved
+        for number, contender in enumerate(contenders):
+            started, used = time.perf_counter(), time.process_time()
+            found = contender.ask(question)
+            all_times[number].cpu.append((time.process_time() - used) * 1000)
+            all_times[number].wall.append((time.perf_counter() - started) * 1000)
+            starved[number] += found < contender.wanted
+    return [replace(times, starved=n) for times, n in zip(all_times, starved, strict=True)]
 
 
 class Bench:
@@ -111,47 +144,28 @@ class Bench:
         self.corpus = corpus
         self.questions = questions
         self.rows: list[Row] = []
-        self.floor = 0.0
-
-    def add(
-        self,
-        system: str,
-        ask: Ask,
-        *,
-        selection: Selection | None = None,
-        fills: bool = True,
-    ) -> list[float]:
-        """Ask all questions, and keep what it took; `fills`: whether any record is an answer."""
-        matching = LIMIT if selection is None else round(selection.share * self.corpus.total)
-        ask(self.questions[0])
-        times, starved = timed(ask, self.questions, min(LIMIT, matching) if fills else 0)
-        self.keep(system, times, starved, selection=selection)
-        return times
+        self.floor: Times | None = None
 
     def keep(
-        self,
-        system: str,
-        times: Sequence[float],
-        starved: int = 0,
-        *,
-        selection: Selection | None = None,
-        note: str = "",
+        self, system: str, times: Times, selection: Selection | None = None, note: str = ""
     ) -> None:
         """Keep the sum of some times."""
-        p50 = statistics.median(times)
-        p95 = float(np.percentile(times, 95))
+        p50, cpu = statistics.median(times.wall), statistics.median(times.cpu)
+        floor = self.floor or times
         self.rows.append(
             Row(
-                self.corpus.total,
-                self.corpus.kind,
-                system,
-                "none" if selection is None else selection.name,
-                p50,
-                p95,
-                p50 / self.floor if self.floor else 1.0,
-                starved,
-                len(times),
-                note,
+                records=self.corpus.total,
+                kind=self.corpus.kind,
+                system=system,
+                selection="none" if selection is None else selection.name,
+                p50=p50,
+                p95=float(np.percentile(times.wall, 95)),
+                cpu=cpu,
+                ratio=p50 / statistics.median(floor.wall),
+                cpu_ratio=cpu / statistics.median(floor.cpu),
+                starved=times.starved,
+                questions=len(times.wall),
+                note=note,
             )
         )
 
@@ -199,43 +213,55 @@ def measure_own(
     bench: Bench, folder: Path, memory: AgentMemory, given: GivenEmbeddings | None
 ) -> None:
     """Measure the raw indexes, and the memory over them."""
-    kind, questions = bench.corpus.kind, bench.questions
-    raw = {name: bench.add(name, ask) for name, ask in raw_indexes(folder, kind, given).items()}
-    bench.floor = max(statistics.median(times) for times in raw.values())
-    floor = [max(pair) for pair in zip(*raw.values(), strict=True)]
-    bench.rows.clear()
-    for name, times in raw.items():
-        bench.keep(name, times)
-    bench.keep("floor", floor)
+    corpus, questions = bench.corpus, bench.questions
+    raw = raw_indexes(folder, corpus.kind, given)
+    contenders = [Contender(name, ask) for name, ask in raw.items()]
     with AgentMemory.open(folder, embedding="none", timeout=TIMEOUT_SECONDS) as by_keyword:
-        for selection in bench.corpus.selections():
-            ask = own_search(by_keyword, kind, selection.filters)
-            bench.add("AgentMemory, keywords alone", ask, selection=selection, fills=False)
-    if given is None:
-        return
-    for selection in bench.corpus.selections():
-        ask = own_search(memory, kind, selection.filters)
-        bench.add("AgentMemory", ask, selection=selection)
-    tools = {tool.name: tool for tool in AgentMemoryToolkit(memory=memory).get_tools()}
-    tool = tools["conversation_search" if kind == "messages" else "memory_search"]
+        for selection in corpus.selections():
+            ask = own_search(by_keyword, corpus.kind, selection.filters)
+            contenders.append(Contender(f"{OWN}, keywords alone", ask, selection))
+        if given is not None:
+            for selection in corpus.selections():
+                ask = own_search(memory, corpus.kind, selection.filters)
+                wanted = min(LIMIT, round(selection.share * corpus.total))
+                contenders.append(Contender(OWN, ask, selection, wanted))
+            contenders.append(Contender(f"{OWN}, through the tool", through_tool(memory, corpus)))
+        times = race(contenders, questions)
+    both = times[: len(raw)]
+    bench.floor = Times(
+        [max(each) for each in zip(*(one.wall for one in both), strict=True)],
+        [max(each) for each in zip(*(one.cpu for one in both), strict=True)],
+    )
+    bench.keep("floor", bench.floor)
+    for contender, own in zip(contenders, times, strict=True):
+        bench.keep(contender.system, own, contender.selection)
+    if given is not None:
+        together = asyncio.run(at_once(memory, corpus.kind, questions))
+        bench.keep(f"{OWN}, {AT_ONCE} at once, each", together)
 
-    def through_tool(question: str) -> int:
+
+def through_tool(memory: AgentMemory, corpus: Corpus) -> Ask:
+    """Return what asks a memory as an agent does."""
+    tools = {tool.name: tool for tool in AgentMemoryToolkit(memory=memory).get_tools()}
+    tool = tools["conversation_search" if corpus.kind == "messages" else "memory_search"]
+
+    def ask(question: str) -> int:
         tool.invoke({"query": question, "limit": LIMIT})
         return LIMIT
 
-    bench.add("AgentMemory, through the tool", through_tool)
-    bench.keep("AgentMemory, 16 at once, each", asyncio.run(at_once(memory, kind, questions)))
+    return ask
 
 
-async def at_once(memory: AgentMemory, kind: RecordsName, questions: Sequence[str]) -> list[float]:
-    """Ask in groups; returns the time of a group divided by its size."""
+async def at_once(memory: AgentMemory, kind: RecordsName, questions: Sequence[str]) -> Times:
+    """Ask in groups; returns the times of groups divided by their size."""
     search: Any = memory.asearch_conversations if kind == "messages" else memory.asearch_memories
-    times = []
+    times = Times([], [])
     for start in range(0, len(questions), AT_ONCE):
         group = questions[start : start + AT_ONCE]
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         await asyncio.gather(*(search(question, LIMIT) for question in group))
-        times.append((time.perf_counter() - started) * 1000 / len(group))
+        times.cpu.append((time.process_time() - used) * 1000 / len(group))
+        times.wall.append((time.perf_counter() - started) * 1000 / len(group))
     return times
 
 
@@ -269,12 +295,10 @@ def measure_peers(
                     return len(found)
 
                 asked = bench.questions[:SLOW_QUESTIONS] if peer.slow else bench.questions
-                ask(asked[0])
-                foreign.clear()
-                times, starved = timed(ask, asked, LIMIT)
+                (times,) = race([Contender(peer.name, ask, selection, LIMIT)], asked)
                 wrong = statistics.mean(foreign) if foreign else 0.0
                 note = f"{wrong:.0%} are another user's" if wrong else ""
-                bench.keep(peer.name, times, starved, selection=selection, note=note)
+                bench.keep(peer.name, times, selection, note)
         finally:
             peer.close()
 
@@ -321,7 +345,7 @@ def table(rows: Sequence[Row]) -> Table:
     drawn = Table(title="Latency", title_justify="left")
     for head in ("records", "kind", "filter", "system"):
         drawn.add_column(head)
-    for head in ("p50 ms", "p95 ms", "x floor", "starved"):
+    for head in ("p50 ms", "p95 ms", "x floor", "CPU ms", "x floor", "starved"):
         drawn.add_column(head, justify="right")
     drawn.add_column("note")
     for row in rows:
@@ -333,6 +357,8 @@ def table(rows: Sequence[Row]) -> Table:
             f"{row.p50:.2f}",
             f"{row.p95:.2f}",
             f"{row.ratio:.2f}",
+            f"{row.cpu:.2f}",
+            f"{row.cpu_ratio:.2f}",
             f"{row.starved} of {row.questions}",
             row.note,
         )

@@ -2,10 +2,23 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from datasets import RecordsName
 from outcomes import Grouped
 
+if TYPE_CHECKING:
+    from latency import Row
+
+_DRAWN = (
+    "floor",
+    "AgentMemory",
+    "AgentMemory, keywords alone",
+    "langchain-chroma",
+    "EnsembleRetriever",
+    "InMemoryStore",
+    "mem0",
+)
 BAR_WIDTH = 0.8
 COLORS = ("#1b6ca8", "#e07b39", "#5a9e6f", "#8c6bb1", "#b0b0b0", "#c44e52", "#937860", "#da8bc3")
 
@@ -65,3 +78,42 @@ def plot(figures: Grouped, ks: Sequence[int], *, title: str, file: Path) -> None
     axes.set_axisbelow(True)
     axes.legend(ncols=min(4, len(systems)), loc="upper center", frameon=False)
     figure.savefig(file, dpi=150)
+
+
+def plot_latency(rows: Sequence["Row"], *, file: Path) -> None:
+    """Draw the median processor time of an unfiltered search against size, on log axes.
+
+    Raises:
+        ImportError: matplotlib is missing.
+        OSError: The file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    figure = Figure(figsize=(5.2 * len(kinds), 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+    systems = list(dict.fromkeys(row.system for row in rows if row.system in _DRAWN))
+    for axis, kind in zip(axes, kinds, strict=True):
+        for number, system in enumerate(systems):
+            own = sorted(
+                (row.records, row.cpu)
+                for row in rows
+                if (row.kind, row.system, row.selection) == (kind, system, "none")
+            )
+            axis.plot(
+                [size for size, _ in own],
+                [ms for _, ms in own],
+                "k--" if system == "floor" else "o-",
+                color=None if system == "floor" else COLORS[number % len(COLORS)],
+                label=system,
+            )
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_title(kind)
+        axis.set_xlabel("records")
+        axis.grid(which="both", alpha=0.25)
+    axes[0].set_ylabel("processor time of a search, median ms")
+    axes[-1].legend(frameon=False, fontsize=8)
+    figure.savefig(file, dpi=110)

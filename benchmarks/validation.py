@@ -21,6 +21,7 @@ from langchain_agentmem.search.fusion import FUSIONS, Ranking
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage.kinds import MESSAGES
+from langchain_agentmem.storage.selection import EVERY_RECORD
 
 NEIGHBOUR_WEIGHTS = ((0.4, 0.2), (0.6, 0.3), (0.8, 0.4))
 SPEAKER_BONUSES = (0.0, 0.25, 0.5, 0.75)
@@ -92,12 +93,12 @@ def measure(world: World, ks: Sequence[int]) -> Measured:
 
 
 def _vector_rankings(world: World, requests: Iterable[SearchRequest]) -> list[Ranking]:
-    index = world.memory._vectors.index  # noqa: SLF001  (the other half of a search)
-    if world.embedder is None or index is None:
+    vectors = world.memory._vectors  # noqa: SLF001  (the other half of a search)
+    if world.embedder is None or vectors.index is None or vectors.copies is None:
         return [[] for _ in requests]
-    search = VectorSearch(world.memory._store, index)  # noqa: SLF001
+    search = VectorSearch(world.memory._store, vectors.index, vectors.copies)  # noqa: SLF001
     return [
-        search.search(request, world.embedder.embed_query(request.query)).ranking
+        search.search(request, world.embedder.embed_query(request.query), EVERY_RECORD).ranking
         for request in requests
     ]
 

@@ -1,6 +1,7 @@
 """Vectors are written one batch behind, and nothing is lost or hidden by it."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def lines(count: int) -> list[Line]:
 
 def test_a_batch_answers_with_what_became_of_the_one_before() -> None:
     with WriteBehind() as behind:
-        answers = [behind.follow(lambda n=n: Indexed(n)).written for n in (1, 2, 3)]
+        answers = [behind.follow(partial(Indexed, n)).written for n in (1, 2, 3)]
 
     assert answers == [0, 1, 2]
     assert behind.last.written == 3
