@@ -1,0 +1,236 @@
+"""How fast is a memory filled and opened, and what does it take?
+
+    python benchmarks/throughput.py --data ../shared/data/locomo --records 20000
+
+Vectors are given: what is timed is storing, not embedding. Beside it, in the same run, the same
+vectors go into raw Chroma and the same texts into raw FTS5. Processor time, which a busy machine
+does not change, stands beside the time that passed.
+"""
+
+import argparse
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import chromadb
+from chromadb.config import Settings
+from corpus import Corpus, GivenEmbeddings, Vectors
+from datasets import read_datasets
+from latency import embed
+from rich.console import Console
+from rich.table import Table
+
+from langchain_agentmem import AgentMemory
+from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
+from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.interchange import Line
+from langchain_agentmem.storage.text import index_text
+
+BATCH = 500
+SINGLE = 200
+SETTINGS = Settings(anonymized_telemetry=False)
+COSINE = {"hnsw": {"space": "cosine"}}
+
+_OPEN_RAW = """
+import sys, time
+import chromadb
+from chromadb.config import Settings
+
+started = time.perf_counter()
+settings = Settings(anonymized_telemetry=False)
+client = chromadb.PersistentClient(f"{sys.argv[1]}/chroma", settings=settings)
+for collection in client.list_collections():
+    if "-messages-" in collection.name:
+        collection.query(query_embeddings=[[1.0] * 256], n_results=1)
+print(time.perf_counter() - started)
+"""
+_OPEN_OWN = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+import chromadb, numpy
+from corpus import GivenEmbeddings
+from langchain_agentmem import AgentMemory
+
+given = GivenEmbeddings()
+given.give(["question"], numpy.ones((1, 256), dtype=numpy.float32))
+started = time.perf_counter()
+memory = AgentMemory.open(sys.argv[1], embedding=given)
+assert memory.search_conversations("question").strategy in ("hybrid", "embedding")
+print(time.perf_counter() - started)
+"""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What one way of storing took."""
+
+    name: str
+    records: int
+    seconds: float
+    cpu: float
+    """Processor seconds."""
+
+    @property
+    def per_second(self) -> float:
+        """Records a second."""
+        return self.records / self.seconds
+
+
+def measured(name: str, records: int, work: Callable[[], object]) -> Rate:
+    """Time some work."""
+    started, used = time.perf_counter(), time.process_time()
+    work()
+    return Rate(name, records, time.perf_counter() - started, time.process_time() - used)
+
+
+def batches(total: int) -> Iterator[slice]:
+    """Return the slices of the batches."""
+    return (slice(start, min(total, start + BATCH)) for start in range(0, total, BATCH))
+
+
+def raw_chroma(folder: Path, ids: list[str], vectors: Vectors, *, single: bool) -> None:
+    """Add vectors to a collection."""
+    client = chromadb.PersistentClient(str(folder / "raw-chroma"), settings=SETTINGS)
+    collection = client.get_or_create_collection(
+        "vectors", configuration=COSINE, embedding_function=None
+    )
+    steps = (slice(i, i + 1) for i in range(len(ids))) if single else batches(len(ids))
+    for part in steps:
+        embeddings: Any = list(vectors[part])
+        collection.add(ids=ids[part], embeddings=embeddings)
+
+
+def raw_fts5(folder: Path, texts: list[str], *, single: bool) -> None:
+    """Insert terms into a full-text table, each batch in a transaction that is on disk."""
+    connection = sqlite3.connect(folder / "raw.sqlite3", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS f USING fts5(t, tokenize = 'ascii')")
+    steps = (slice(i, i + 1) for i in range(len(texts))) if single else batches(len(texts))
+    for part in steps:
+        connection.execute("BEGIN")
+        rows = [(index_text(text),) for text in texts[part]]
+        connection.executemany("INSERT INTO f (t) VALUES (?)", rows)
+        connection.execute("COMMIT")
+    connection.close()
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def seconds_to_open(script: str, folder: Path) -> float:
+    """Open what is in a folder, in a process of its own, and ask it once."""
+    here = str(Path(__file__).parent)
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", script, str(folder), here],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout.split()[-1])
+
+
+def run(corpus: Corpus, folder: Path) -> dict[str, Any]:
+    """Measure everything once."""
+    texts = list(corpus.texts())
+    vectors = embed(WordLlamaEmbeddings(), texts)
+    ids = [corpus.id(i) for i in range(corpus.total)]
+    given = GivenEmbeddings()
+    given.give(texts, vectors)
+    records = corpus.records(texts, 0)
+    bulk, rest = slice(0, corpus.total - SINGLE), slice(corpus.total - SINGLE, corpus.total)
+    count = corpus.total - SINGLE
+    rates: list[Rate] = []
+    lines = (Line(Path("corpus"), i, record) for i, record in enumerate(records[bulk]))
+    own = folder / "memory"
+    with AgentMemory.open(own, embedding=given) as memory:
+        rates.append(measured("AgentMemory, import", count, lambda: import_lines(memory, lines)))
+        pending = memory.sync().pending
+        before = size_of(own) / count
+        rates.append(
+            measured(
+                "AgentMemory, one by one",
+                SINGLE,
+                lambda: [memory.add_messages(None, [record]) for record in records[rest]],
+            )
+        )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    for single, part, n, how in (
+        (False, bulk, count, "batches"),
+        (True, rest, SINGLE, "one by one"),
+    ):
+        rates.append(
+            measured(
+                f"raw Chroma, {how}",
+                n,
+                lambda single=single, part=part: raw_chroma(  # type: ignore[misc]
+                    folder, ids[part], vectors[part], single=single
+                ),
+            )
+        )
+        rates.append(
+            measured(
+                f"raw FTS5, {how}",
+                n,
+                lambda single=single, part=part: raw_fts5(  # type: ignore[misc]
+                    folder, texts[part], single=single
+                ),
+            )
+        )
+    return {
+        "records": corpus.total,
+        "pending": pending,
+        "rates": rates,
+        "bytes on disk per record": before,
+        "of these raw Chroma": size_of(folder / "raw-chroma") / corpus.total,
+        "peak memory, MB, texts and vectors of the corpus included": peak,
+        "seconds until a memory answers": seconds_to_open(_OPEN_OWN, own),
+        "seconds until raw Chroma answers": seconds_to_open(_OPEN_RAW, own),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the figures."""
+    parser = argparse.ArgumentParser(description="Measure how fast a memory is filled.")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of data sets")
+    parser.add_argument("--records", type=int, default=20_000, help="how many messages")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    arguments = parser.parse_args()
+    if arguments.records <= SINGLE:
+        parser.error(f"--records must be above {SINGLE}")
+    try:
+        corpus = Corpus("messages", read_datasets(arguments.data), arguments.records)
+    except OSError as error:
+        sys.exit(f"throughput.py: {error}")
+    with TemporaryDirectory(prefix="agentmem-bench-") as folder:
+        facts = run(corpus, Path(folder))
+    rates: list[Rate] = facts.pop("rates")
+    drawn = Table(title="Throughput", title_justify="left")
+    drawn.add_column("what")
+    for head in ("records", "records/s", "CPU ms a record"):
+        drawn.add_column(head, justify="right")
+    for rate in rates:
+        cells = (f"{rate.records:,}", f"{rate.per_second:,.0f}")
+        drawn.add_row(rate.name, *cells, f"{1000 * rate.cpu / rate.records:.3f}")
+    console = Console()
+    console.print(drawn)
+    for name, fact in facts.items():
+        shown = f"{fact:,.2f}" if isinstance(fact, float) else f"{fact:,}"
+        console.print(f"{name}: {shown}", highlight=False)
+    if arguments.json:
+        written = {**facts, "rates": [asdict(rate) for rate in rates]}
+        arguments.json.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
