@@ -8,9 +8,17 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
+from langchain_agentmem.capture import listed
 from langchain_agentmem.integrations.time_limit import DEFAULT_TIMEOUT_SECONDS, Job, TimeLimit
-from langchain_agentmem.integrations.turns import fingerprint, ids_of, session_of, spoken
+from langchain_agentmem.integrations.turns import (
+    fingerprint,
+    ids_of,
+    session_of,
+    spoken,
+    turn_begins,
+)
 from langchain_agentmem.memory import AgentMemory
+from langchain_agentmem.records import Message
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.scopes import Turn
 
@@ -25,7 +33,7 @@ class Capture:
     Give it the conversation so far, as a graph's state holds it: what is there already is not
     saved twice, and what changed under its id is replaced. Tool calls, tool output, system text
     and recalled blocks are left out. The conversation is the run's `thread_id`, the owner whom
-    the config names.
+    the config names. In a thread of several users each turn is kept for the user whose run it was.
     """
 
     def __init__(self, memory: AgentMemory, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> None:
@@ -57,6 +65,9 @@ class Capture:
         Returns:
             The report, or None where nothing was new, or where it failed or took too long, which
             the log tells.
+
+        Raises:
+            TypeError: `messages` is no list.
         """
         return self.start(messages, config).result()
 
@@ -70,26 +81,33 @@ class Capture:
         self, messages: Sequence[Any], config: RunnableConfig | None = None
     ) -> Job[WriteReport | None]:
         """Begin to save what is new, without waiting."""
-        now, so_far = ensure_config(config), list(messages)
+        now, so_far = ensure_config(config), listed("messages", messages, "messages")
         return self._limit.start(lambda: self._save(so_far, now), otherwise=None)
 
     def _save(self, messages: Sequence[Any], config: Mapping[str, Any]) -> WriteReport | None:
         said = list(spoken(messages))
         session = session_of(said, config)
-        key = (Turn.from_config(config), session)
+        turn = Turn.from_config(config)
         ids = ids_of(said, config, session)
-        known = self._saved(key)
+        known = self._saved((turn, session))
         prints = [fingerprint(each) for each in said]
+        begins = turn_begins(said)
         new = [
             each.message.model_copy(update={"id": id_, "content": each.text})
-            for each, id_, print_ in zip(said, ids, prints, strict=True)
+            for n, (each, id_, print_) in enumerate(zip(said, ids, prints, strict=True))
             if known.get(id_) != print_
+            and not (n < begins and self._is_anothers(id_, session, turn))
         ]
-        if not new:
-            return None
-        report = self._memory.add_messages(session, new, config=config)
-        self._note(key, dict(zip(ids, prints, strict=True)))
+        report = self._memory.add_messages(session, new, config=config) if new else None
+        self._note((turn, session), dict(zip(ids, prints, strict=True)))
         return report
+
+    def _is_anothers(self, id_: str, session: str, turn: Turn) -> bool:
+        """Tell whether an earlier turn of the thread has left this message to another owner."""
+        there = self._memory.get(id_)
+        if not isinstance(there, Message) or there.session_key != session:
+            return False
+        return there.scope_id != turn.user_id
 
     def _saved(self, key: _Key) -> dict[str, str]:
         with self._lock:

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
+from langchain_agentmem.capture import listed
 from langchain_agentmem.integrations.time_limit import DEFAULT_TIMEOUT_SECONDS, Job, TimeLimit
 from langchain_agentmem.integrations.triviality import is_trivial
 from langchain_agentmem.integrations.turns import (
@@ -117,6 +118,9 @@ class Recall:
         Args:
             messages: The conversation so far.
             config: The run's config; None: that of the run that this is called in.
+
+        Raises:
+            TypeError: `messages` is no list.
         """
         return self.start(messages, config).result()
 
@@ -126,7 +130,7 @@ class Recall:
 
     def start(self, messages: Sequence[Any], config: RunnableConfig | None = None) -> Job[str]:
         """Begin to compose the block, without waiting."""
-        now, so_far = ensure_config(config), list(messages)
+        now, so_far = ensure_config(config), listed("messages", messages, "messages")
         return self._limit.start(lambda: self._recall(so_far, now), otherwise="")
 
     def _recall(self, messages: Sequence[Any], config: Mapping[str, Any]) -> str:

@@ -59,6 +59,11 @@ def spoken(messages: Sequence[Any]) -> Iterator[Spoken]:
             yield Spoken(message, record.role, text, position)
 
 
+def turn_begins(messages: Sequence[Spoken]) -> int:
+    """Return where the present turn begins: at what the user said last."""
+    return max((n for n, each in enumerate(messages) if each.role == "user"), default=0)
+
+
 def session_of(messages: Sequence[Spoken], config: Mapping[str, Any]) -> str:
     """Return the key of the conversation: the thread, or one derived from how it began.
 

@@ -95,6 +95,28 @@ def test_the_same_ids_in_the_threads_of_two_users_are_two_messages(
     assert len(kept(keyword_memory)) == 6
 
 
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("others", [("bob",), ("bob", "cid"), ("",)])
+def test_in_a_thread_of_several_each_turn_is_kept_for_its_user(
+    keyword_memory: AgentMemory, others: tuple[str, ...], ids: bool
+) -> None:
+    """What one has said to the agent that they share never becomes another's, nor everybody's."""
+    one = Capture(keyword_memory, timeout=60)
+    talk: list[AnyMessage] = []
+    turns = ["ann", *others, "ann", *others]
+    for n, user in enumerate(turns):
+        config: Any = {"configurable": {"user_id": user, "thread_id": "room"}}
+        talk.append(HumanMessage(f"Question {n}", id=f"h{n}" if ids else None))
+        one.save(talk, config)
+        talk.append(AIMessage(f"Answer {n}", id=f"a{n}" if ids else None))
+        one.save(talk, config)
+        capture(keyword_memory, talk, config)
+    assert [(each.get("scope_id", ""), each["content"]) for each in kept(keyword_memory)] == [
+        (user, f"{what} {n}") for n, user in enumerate(turns) for what in ("Question", "Answer")
+    ]
+    assert Capture(keyword_memory, timeout=60).save(talk[:-2], ANN) is not None  # another thread
+
+
 def test_messages_without_ids_are_told_apart_by_their_place(keyword_memory: AgentMemory) -> None:
     """In a state that gives no ids, "ok" said twice is said twice, however often it is seen."""
     talk: list[Any] = [("user", "ok"), ("assistant", "Fine."), ("user", "ok")]
@@ -178,3 +200,11 @@ def test_a_failure_is_told_in_the_log_and_made_good_later(
 def test_unusable_options_are_named(keyword_memory: AgentMemory) -> None:
     with pytest.raises(ValueError, match="timeout"):
         Capture(keyword_memory, timeout=0)
+
+
+@pytest.mark.parametrize("given", ["tea", HumanMessage("tea"), {"messages": []}, None, 5])
+def test_what_is_no_list_of_messages_is_refused(keyword_memory: AgentMemory, given: Any) -> None:
+    """A state in place of its messages, say: silence would look like a memory without notes."""
+    for call_ in (Capture(keyword_memory).save, Recall(keyword_memory).block):
+        with pytest.raises(TypeError, match="messages must be a list of messages, not"):
+            call_(given, ANN)
