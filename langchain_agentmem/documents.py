@@ -134,6 +134,6 @@ def _tags(value: Any) -> Any:
     if value.lstrip().startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deeply
             return value
     return [tag.strip() for tag in value.split(",") if tag.strip()]

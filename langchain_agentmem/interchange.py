@@ -123,6 +123,9 @@ def _read(raw: bytes, prefix: str) -> Record:
     except json.JSONDecodeError as error:
         msg = f"is not JSON ({error.msg} at column {error.colno})"
         raise ValueError(msg) from error
+    except RecursionError as error:
+        msg = "is nested too deeply"
+        raise ValueError(msg) from error
     if not isinstance(fields, dict):
         msg = "is not a JSON object"
         raise ValueError(msg)  # noqa: TRY004  (a bad line, like the others)

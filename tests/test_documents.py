@@ -49,6 +49,7 @@ def test_a_bare_document_becomes_a_bare_record() -> None:
         ({"tags": "a, b ,,c"}, {"tags": ["a", "b", "c"]}),
         ({"tags": '["a, b"]'}, {"tags": ["a, b"]}),
         ({"tags": ["a"]}, {"tags": ["a"]}),
+        ({"tags": "[" * 100_000}, {"tags": ["[" * 100_000]}),
         ({"strength": 0.5}, {"strength": 0.5}),
         ({"thread_id": 7}, {"session_key": "7"}),
         ({"session_id": "s"}, {"session_key": "s"}),

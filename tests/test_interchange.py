@@ -139,3 +139,13 @@ def test_anything_else_as_id_is_refused(file: Path, given_id: object) -> None:
 
     assert line.record is None
     assert str(line).startswith(f"{file}:1: id: ")
+
+
+def test_a_line_nested_too_deeply_is_named_and_the_rest_is_kept(file: Path) -> None:
+    deep = f'{{"content": "x", "metadata": {{"a": {"[" * 100_000}'
+    file.write_text(f'{deep}\n{{"content": "y"}}\n', encoding="utf-8")
+
+    bad, good = read_records(file)
+
+    assert (bad.record, bad.problem) == (None, "is nested too deeply")
+    assert good.record is not None

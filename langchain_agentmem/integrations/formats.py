@@ -66,6 +66,8 @@ def detect(path: Path) -> Format:
         return as_document
     try:
         first = json.loads(head.partition("\n")[0])
+    except RecursionError:  # nested too deeply: its reader says so
+        return Format.JSONL
     except ValueError:  # an object over several lines, or a bad line
         return as_document if path.suffix.lower() == ".json" else Format.JSONL
     if not isinstance(first, dict) or "content" in first:

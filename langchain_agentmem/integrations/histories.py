@@ -61,7 +61,7 @@ def read_history(path: Path, prefix: str = "", session_key: str | None = None) -
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         msg = f"{path}: cannot be read ({describe(error)})"
         raise ValueError(msg) from error
     number = 0
@@ -70,6 +70,9 @@ def read_history(path: Path, prefix: str = "", session_key: str | None = None) -
         numbers: list[int] = []
         for item in listed:
             number += 1
+            if not session.strip():
+                yield Line(path, number, None, "session_key: a message needs one", UNIT)
+                continue
             try:
                 messages.append(_message(item))
                 numbers.append(number)
@@ -87,11 +90,8 @@ def is_history(document: Any) -> bool:
     """Tell whether JSON looks like LangChain messages: a list, `messages`, or lists by key."""
     if isinstance(document, dict):
         lists = [document["messages"]] if "messages" in document else list(document.values())
-        return bool(lists) and all(map(is_history, lists))
-    return isinstance(document, list) and all(
-        isinstance(item, dict) and ("data" in item or "lc" in item or "content" in item)
-        for item in document
-    )
+        return bool(lists) and all(map(_is_list_of_messages, lists))
+    return _is_list_of_messages(document)
 
 
 def import_threads(
@@ -212,6 +212,13 @@ def _sessions(document: Any, session_key: str, path: Path) -> Iterator[tuple[str
     else:
         msg = f'{path}: no list of messages, no {{"messages": [...]}}, no lists by session key'
         raise ValueError(msg)
+
+
+def _is_list_of_messages(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and ("data" in item or "lc" in item or "content" in item)
+        for item in value
+    )
 
 
 def _message(item: Any) -> BaseMessage:

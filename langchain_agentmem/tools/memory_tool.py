@@ -41,7 +41,7 @@ def texts(value: Any) -> Any:
     if stripped.startswith("[") and stripped.endswith("]"):
         try:
             return json.loads(stripped)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deeply
             pass
     # A comma within a JSON string, as `quote` prints it, parts nothing.
     items = re.findall(r'\s*((?:"(?:[^"\\]|\\.)*"|[^,])+)', stripped)

@@ -242,6 +242,7 @@ def test_a_folder_of_numbered_parts_is_read(memory: AgentMemory, tmp_path: Path)
     ("content", "problem"),
     [
         (b"[{", r"is not JSON"),
+        (b"[" * 100_000, r"cannot be read \(maximum recursion depth"),
         (b"\xff\xfe[", r"is not UTF-8"),
         (b"7", r"no list of conversations"),
         (None, r"no conversations\.json there"),

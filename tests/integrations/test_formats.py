@@ -94,7 +94,18 @@ def nested(depth: int) -> Any:
     return {"a": nested(depth - 1)} if depth else []
 
 
-@pytest.mark.parametrize("content", ["7", "null", '"mapping"', json.dumps(nested(5)), "{}"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "7",
+        "null",
+        '"mapping"',
+        json.dumps(nested(5)),
+        json.dumps(nested(900)),
+        '{"a": ' * 100_000,
+        "{}",
+    ],
+)
 def test_what_is_none_of_them_is_left_to_the_reader_of_lines(tmp_path: Path, content: str) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text(content)

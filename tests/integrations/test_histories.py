@@ -108,7 +108,21 @@ class TestFiles:
         assert (report.messages, report.skipped) == (4 - expected, expected)
         assert all(p.startswith(f"{file}: message 2: cannot be read") for p in report.problems)
 
-    @pytest.mark.parametrize("document", ["[", "7", '{"a": 1}'])
+    @pytest.mark.parametrize("key", ["", " "])
+    def test_a_list_under_a_blank_key_is_named_and_the_rest_is_kept(
+        self, memory: AgentMemory, tmp_path: Path, key: str
+    ) -> None:
+        told = messages_to_dict(TALK)
+        file = write(tmp_path / "talk.json", {"t": told, key: told[1:3]})
+
+        report = import_history(memory, file)
+
+        assert (report.messages, report.skipped) == (3, 2)
+        assert report.problems == [
+            f"{file}: message {number}: session_key: a message needs one" for number in (7, 8)
+        ]
+
+    @pytest.mark.parametrize("document", ["[", "7", '{"a": 1}', "[" * 100_000])
     def test_a_file_that_is_none_is_named(
         self, memory: AgentMemory, tmp_path: Path, document: str
     ) -> None:

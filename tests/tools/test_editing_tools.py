@@ -211,6 +211,11 @@ class TestLooseArguments:
         deleted = ann.call("memory_delete", ids=shape.format(one, two)).artifact["deleted"]
         assert deleted == [one, two]
 
+    def test_text_that_is_nested_too_deeply_for_json_is_no_list(self, ann: Agent) -> None:
+        deep = "[" * 100_000 + "]"
+        assert ann.call("memory_add", content="tea", tags=deep).artifact["tags"] == [deep]
+        assert ann.call("memory_delete", ids=deep).artifact["deleted"] == []
+
     @pytest.mark.parametrize("id_", ["a, b", "x [id: y]", 'say "so"', "[a]", "1,5"], ids=repr)
     def test_ids_work_as_they_are_printed(
         self, keyword_memory: AgentMemory, ann: Agent, id_: str
