@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import RemoveMessage
 from pydantic import BaseModel
 
+from langchain_agentmem.errors import describe
 from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn, check_scope
 
@@ -57,8 +58,9 @@ def as_messages(
                 message = Message.from_langchain(
                     item, recorded_at=now + timedelta(microseconds=position)
                 )
-            except (ValueError, NotImplementedError, TypeError) as error:
-                msg = f"messages[{position}] cannot be read: {error}"
+            # LangChain asks a tool's output for its `tool_call_id` with a KeyError.
+            except (ValueError, NotImplementedError, TypeError, KeyError) as error:
+                msg = f"messages[{position}] cannot be read: {describe(error)}"
                 raise ValueError(msg) from error
             # The time was ours, not the message's: captured again, it keeps its first one.
             if message is not None:

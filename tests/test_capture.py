@@ -110,7 +110,19 @@ def test_a_message_without_a_list_around_it_is_refused_as_such(given: Any) -> No
         as_messages("s1", given, NOBODY)
 
 
-@pytest.mark.parametrize("unreadable", [5, None, object(), ("narrator", "x"), {"text": "x"}, b"x"])
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        5,
+        None,
+        object(),
+        ("narrator", "x"),
+        {"text": "x"},
+        b"x",
+        {"role": "tool", "content": "without the id of its call"},
+        ("tool", "without the id of its call"),
+    ],
+)
 def test_an_unreadable_message_is_named_by_its_position(unreadable: Any) -> None:
     with pytest.raises(ValueError, match=r"^messages\[1\] cannot be read"):
         as_messages("s1", [HumanMessage("fine"), unreadable], NOBODY)
