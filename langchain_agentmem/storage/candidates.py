@@ -85,11 +85,13 @@ class Candidates:
         self._kind = kind
         self._table = table
         self._condition = condition
-        self._selection = selection
+        self._few = selection.few
+        # Records of one time or session lie side by side: FTS5 need not look elsewhere.
+        self._bounds = (min(selection.few), max(selection.few)) if selection.few else None
 
     def find(self, terms: Sequence[QueryTerm], counts: TermCounts, limit: int) -> list[Row]:
         """Return up to `limit` records, best first; those that all terms rank before the rest."""
-        few = self._selection.few
+        few = self._few
         if few is not None and len(few) <= READ_AT_MOST:
             self.method = f"each of the {len(few):,} was read"
             return self._scored(few, terms, counts)[:limit]
@@ -148,12 +150,14 @@ class Candidates:
         return self._rows("0.0", expression, "f.rowid DESC", limit)
 
     def _rows(self, place: str, expression: str, order: str, limit: int) -> list[Row]:
+        within = "" if self._bounds is None else "AND f.rowid BETWEEN ? AND ? "
         sql = (
             f"SELECT r.seq, r.id, {place} FROM {self._table} AS f "
             f"CROSS JOIN {self._kind.name} r ON r.seq = f.rowid "
-            f"WHERE {self._table} MATCH ? AND {self._condition.sql} ORDER BY {order} LIMIT ?"
+            f"WHERE {self._table} MATCH ? {within}AND {self._condition.sql} "
+            f"ORDER BY {order} LIMIT ?"
         )
-        parameters = (expression, *self._condition.parameters, limit)
+        parameters = (expression, *(self._bounds or ()), *self._condition.parameters, limit)
         return [tuple(row) for row in self._connection.execute(sql, parameters)]
 
     def _scored(

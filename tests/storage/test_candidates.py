@@ -150,6 +150,15 @@ class TestBounded:
 
         assert dict(read) == pytest.approx(dict(ranked), rel=1e-3)
 
+    def test_records_that_lie_side_by_side_are_looked_for_there_alone(
+        self, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        by_reading = find(database, "word0 word1 word9", 60, user="u3", type="odd")
+        monkeypatch.setattr(candidates, "READ_AT_MOST", 0)
+
+        assert by_reading
+        assert find(database, "word0 word1 word9", 60, user="u3", type="odd") == by_reading
+
     def test_how_many_statements_run_does_not_depend_on_how_much_is_found(
         self, database: Database
     ) -> None:
