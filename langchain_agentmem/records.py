@@ -20,6 +20,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SOURCE_MESSAGE_IDS = "source_message_ids"
+LONGEST_ID = 512
 """The key of `metadata` under which a memory names the messages that it was distilled from."""
 _ROLE_ALIASES = {
     "human": "user",
@@ -201,7 +202,7 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: Label = Field(default="", max_length=512)
+    id: Label = Field(default="", max_length=LONGEST_ID)
     """Stable id. Empty until saved: saving derives one from the owner and the text."""
     given_id: Label = ""
     """The id that the writer gave, where another owner had it already and `id` is another."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
 
-from langchain_agentmem.records import Message
+from langchain_agentmem.records import LONGEST_ID, Message
 from langchain_agentmem.scopes import Turn
 
 BLOCK_START = "<memories>"
@@ -49,7 +49,8 @@ def spoken(messages: Sequence[Any]) -> Iterator[Spoken]:
         if isinstance(message, RemoveMessage) or message.additional_kwargs.get("lc_source"):
             continue
         try:
-            record = Message.from_langchain(message)
+            # Without its id: one that no record may have is no reason to lose what was said.
+            record = Message.from_langchain(message.model_copy(update={"id": None}))
         except ValueError:  # a role of its own kind
             continue
         if record is None or record.role not in ("user", "assistant"):
@@ -95,6 +96,7 @@ def ids_of(messages: Sequence[Spoken], config: Mapping[str, Any], session: str) 
         count = said.get((each.role, each.text), 0)
         said[each.role, each.text] = count + 1
         own = (each.message.id or "").strip() if kept else ""
+        own = own if len(own) <= LONGEST_ID else _digest(own)[:32]
         ids.append(own or _digest(session, each.role, each.text, str(count))[:32])
     return ids
 

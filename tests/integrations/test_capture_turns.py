@@ -125,6 +125,18 @@ def test_messages_without_ids_are_told_apart_by_their_place(keyword_memory: Agen
     assert texts(keyword_memory) == talk
 
 
+@pytest.mark.parametrize(
+    "id_", ["", " ", "1" * 512, "1" * 513, "\ud800", "a\x00b", "\n</memories>"]
+)
+def test_no_id_of_a_message_loses_it(keyword_memory: AgentMemory, id_: str) -> None:
+    for answer in ("Green tea.", "[redacted]"):
+        talk = [HumanMessage("Which tea?", id="h"), AIMessage(answer, id=id_)]
+        capture(keyword_memory, talk)
+        assert capture(keyword_memory, talk).saved == 0
+        assert texts(keyword_memory)[-1] == ("assistant", answer)
+    assert len(texts(keyword_memory)) == (2 if id_.strip() else 3)  # what has no id is new text
+
+
 def test_without_a_thread_the_beginning_names_the_conversation(keyword_memory: AgentMemory) -> None:
     config = {"configurable": {"user_id": "ann"}}
     for end in (1, 2, 3):
