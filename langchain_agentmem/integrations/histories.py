@@ -8,6 +8,7 @@ captures it by: what was captured already is not saved twice.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Message
 from langchain_agentmem.reports import ImportReport
+from langchain_agentmem.scopes import Turn
 from langchain_agentmem.searching import Config
 
 UNIT = "message"
@@ -106,7 +108,7 @@ def import_threads(
 
     Each thread's latest messages are saved, with the time of the checkpoint that had them first.
     The user (and persona, organization) whose run it was is read from the checkpoint's metadata,
-    where LangGraph keeps the config's ids.
+    where LangGraph keeps the config's ids: in a thread of several users each has their own turns.
 
     Args:
         memory: Where they are kept; the session key is the thread's id.
@@ -143,28 +145,43 @@ def _import_thread(
     memory: AgentMemory, checkpointer: Any, thread: str, key: str, config: Config | None
 ) -> ImportReport:
     said: list[Spoken] | None = None
-    ids: dict[str, Any] = {}
-    first_seen: dict[str, datetime] = {}
+    run: dict[str, Any] = {}
+    begun: dict[str, tuple[datetime, dict[str, Any]]] = {}  # when each message came, in whose run
     start = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     for point in checkpointer.list(start):  # the latest first
         messages = list(spoken(_messages_in(point, key)))
         if said is None:
             said = messages
-            ids = {**((config or {}).get("configurable") or {}), **(point.metadata or {})}
-            ids["thread_id"] = thread
+        run = _run_of(point, thread, config, later=run)
         moment = datetime.fromisoformat(point.checkpoint["ts"])
-        first_seen |= dict.fromkeys(ids_of(messages, {"configurable": ids}, thread), moment)
+        begun |= dict.fromkeys(ids_of(messages, run, thread), (moment, run))
     if not said:
         problem = f'thread "{thread}": there are no messages under "{key}" in its state'
         return ImportReport(problems=[problem])
-    run = {"configurable": ids}
-    times = (first_seen[id_] for id_ in ids_of(said, run, thread))
-    records = _records(said, times, run, "")
+    came = [begun[id_] for id_ in ids_of(said, run, thread)]
+    records = _records(said, (moment for moment, _ in came), run, "")
+    report = ImportReport()
     lines = [
-        Line(Path(thread), each.position + 1, record, unit=UNIT)
-        for each, record in zip(said, records, strict=True)
+        (Line(Path(thread), each.position + 1, record, unit=UNIT), of)
+        for each, record, (_, of) in zip(said, records, came, strict=True)
     ]
-    return import_lines(memory, lines, config=run)
+    # In a thread of several users each turn belongs to the user whose run it was.
+    for _, turns in groupby(lines, lambda line: Turn.from_config(line[1])):
+        together = list(turns)
+        report += import_lines(memory, [line for line, _ in together], config=together[0][1])
+    return report
+
+
+def _run_of(
+    point: Any, thread: str, config: Config | None, *, later: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the config of the run that wrote a checkpoint; if it names no user, the later one's.
+
+    A state that was changed by hand names none, say.
+    """
+    ids = {**((config or {}).get("configurable") or {}), **(point.metadata or {})}
+    run = {"configurable": {**ids, "thread_id": thread}}
+    return run if Turn.from_config(run).user_id or not later else later
 
 
 def _threads_of(checkpointer: Any) -> dict[str, None]:

@@ -205,6 +205,24 @@ class TestThreads:
             found = memory.search_conversations("one", config={"configurable": {"user_id": user}})
             assert {hit.session_key for hit in found.results} == {thread}
 
+    def test_in_a_thread_of_several_each_turn_belongs_to_its_user(
+        self, memory: AgentMemory, saver: Any
+    ) -> None:
+        """A run that names no user makes nothing that was said before it everybody's."""
+        users = ("ann", "ben", "ann", "")
+        for n, user in enumerate(users):
+            talk(saver, "room", str(n), **({"user_id": user} if user else {}))
+
+        report = import_threads(memory, saver)
+
+        assert (report.messages, report.duplicates, report.problems) == (8, 0, [])
+        told = [json.loads(line) for line in lines(memory, only="conversations")]
+        assert [(each.get("scope_id", ""), each["content"]) for each in told] == [
+            (user, text) for n, user in enumerate(users) for text in (f"{n}", f"answer to {n}")
+        ]
+        again = import_threads(memory, saver)
+        assert (again.messages, again.duplicates) == (0, 8)
+
     def test_ids_that_a_checkpoint_does_not_name_come_from_the_config(
         self, memory: AgentMemory, saver: Any
     ) -> None:
