@@ -82,10 +82,10 @@ def test_a_search_of_the_heir_takes_the_index_over_by_itself(tmp_path: Path) -> 
         heir("add", first=1, count=1)
         owner.close()
         give_up = time.monotonic() + 60
-        while heir("missing", numbers=[1], by="vector"):
+        # The vector is found a moment before it is taken off the queue.
+        while heir("missing", numbers=[1], by="vector") or heir("status")["pending"]:
             assert time.monotonic() < give_up
             time.sleep(0.1)
-        assert heir("status")["pending"] == 0
 
 
 def test_a_search_that_does_not_own_the_index_is_never_stale_by_keyword(tmp_path: Path) -> None:
