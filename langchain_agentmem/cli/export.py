@@ -43,7 +43,11 @@ def export(
     with open_memory(memory, "none", must_exist=True) as opened:
         try:
             counts = opened.export(to, only=only.value if only else None, replace=replace)
-        except (AgentMemoryError, ValueError) as error:
+            if to_stdout:
+                to.flush()
+        except BrokenPipeError:  # whoever reads has enough
+            raise
+        except (AgentMemoryError, ValueError, OSError) as error:
             fail(str(error).replace("replace=True", "--replace"))
     if not to_stdout:
         wrote = " and ".join(f"{count} {kind}" for kind, count in counts.items())

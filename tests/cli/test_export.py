@@ -1,5 +1,7 @@
 """`agentmem export`: a memory as JSON Lines, which `agentmem import` reads back."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,14 @@ def test_an_export_makes_no_memory(tmp_path: Path) -> None:
     assert "no memory in" in result.output
     assert not (tmp_path / "nowhere").exists()
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_output_that_takes_no_more_is_an_error_not_a_traceback(folder: Path) -> None:
+    program = "from langchain_agentmem.cli import app; app()"
+    command = [sys.executable, "-c", program, "export", "-", "-m", str(folder)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode != 0
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
