@@ -43,8 +43,7 @@ def export(
     with open_memory(memory, "none", must_exist=True) as opened:
         try:
             counts = opened.export(to, only=only.value if only else None, replace=replace)
-            if to_stdout:
-                to.flush()
+            sys.stdout.flush()
         except BrokenPipeError:  # whoever reads has enough
             raise
         except (AgentMemoryError, ValueError, OSError) as error:

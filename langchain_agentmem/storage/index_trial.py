@@ -25,7 +25,7 @@ def main() -> None:
     from chromadb.config import Settings
 
     print(READY, flush=True)  # noqa: T201  (the parent process reads it)
-    client = chromadb.PersistentClient(folder, settings=Settings(anonymized_telemetry=False))
+    client: Any = chromadb.PersistentClient(folder, settings=Settings(anonymized_telemetry=False))
     for found in client.list_collections():
         _try_out(client.get_collection(found.name, embedding_function=None))
     client.close()
