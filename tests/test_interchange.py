@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langchain_agentmem import Memory, Message
@@ -65,6 +65,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lines") / "a.jsonl"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(record=MEMORIES | MESSAGES)
 def test_any_record_comes_back_as_it_was(file: Path, record: Record) -> None:
     line = write_line(record)
