@@ -5,7 +5,7 @@ data, which checkpointers can store.
 """
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 from typing import Any, Generic, Literal, TypeVar
@@ -36,8 +36,7 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, times as ISO 8601."""
-        data: dict[str, Any] = _json_data(asdict(self))
-        return data
+        return _fields_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +90,21 @@ class MessageHit(Hit):
     """What was said right after, in the order of the conversation; only if asked for."""
 
 
+def _fields_of(result: Any) -> dict[str, Any]:
+    # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
+    return {name: _json_data(getattr(result, name)) for name in result.__dataclass_fields__}
+
+
 def _json_data(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, dict):
         return {key: _json_data(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_json_data(item) for item in value]
-    return value
+    return _fields_of(value) if isinstance(value, ContextMessage) else value
 
 
 HitT = TypeVar("HitT", bound=Hit)
