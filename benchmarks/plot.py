@@ -105,8 +105,9 @@ def plot_latency(rows: Sequence["Row"], *, file: Path) -> None:
             axis.plot(
                 [size for size, _ in own],
                 [ms for _, ms in own],
-                "k--" if system == "floor" else "o-",
-                color=None if system == "floor" else COLORS[number % len(COLORS)],
+                linestyle="--" if system == "floor" else "-",
+                marker="o",
+                color="black" if system == "floor" else COLORS[number % len(COLORS)],
                 label=system,
             )
         axis.set_xscale("log")
