@@ -5,7 +5,8 @@ AgentMemoryError
 ├── VectorIndexError        Chroma's own code broke down
 └── EmbeddingError          an embedding model is missing, failed, or answered nonsense
 
-Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python.
+Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python; a `ScopeError` is a
+`ValueError`.
 """
 
 import traceback
@@ -29,6 +30,13 @@ class EmbeddingError(AgentMemoryError):
     """An embedding model is missing, failed, or answered something unusable."""
 
 
+class ScopeError(ValueError):
+    """A turn lacks the ids that say whose records it may save or change.
+
+    Its text names keys of the config, and nothing that was said.
+    """
+
+
 def _fields(error: BaseException) -> str | None:
     """Name the fields that a pydantic error is about, and what is wrong with each."""
     from pydantic import ValidationError
@@ -44,8 +52,10 @@ def _fields(error: BaseException) -> str | None:
 def trace(error: BaseException) -> str:
     """Return where an error came from and of what type it is, without its text.
 
-    The text may repeat what was sent: a record, a query, a key.
+    The text may repeat what was sent: a record, a query, a key. That of a `ScopeError` does not.
     """
+    if isinstance(error, ScopeError):
+        return describe(error)
     lines = traceback.format_tb(error.__traceback__)
     return f"{''.join(lines)}{type(error).__name__}"
 

@@ -11,7 +11,7 @@ import numpy as np
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.documents import as_record
 from langchain_agentmem.embeddings.embedder import Embedder
-from langchain_agentmem.errors import StorageError, describe
+from langchain_agentmem.errors import ScopeError, StorageError, describe
 from langchain_agentmem.interchange import write_line
 from langchain_agentmem.records import is_blank
 from langchain_agentmem.reports import ImportReport, MemoryStats
@@ -231,7 +231,7 @@ class Transfer:
                 'config["configurable"] names no user_id: with require_scope, what a turn saves '
                 "must belong to somebody"
             )
-            raise ValueError(msg)
+            raise ScopeError(msg)
         return turn
 
     def _may_touch(self, config: Config | None) -> Visibility:
@@ -244,11 +244,11 @@ class Transfer:
         """Return what may be changed.
 
         Raises:
-            ValueError: The turn may touch nothing at all; it is told why.
+            ScopeError: The turn may touch nothing at all; it is told why.
         """
         visibility = self._may_touch(config)
         if visibility.denied is not None:
-            raise ValueError(visibility.denied)
+            raise ScopeError(visibility.denied)
         return visibility
 
 

@@ -220,3 +220,11 @@ def test_what_is_no_list_of_messages_is_refused(keyword_memory: AgentMemory, giv
     for call_ in (Capture(keyword_memory).save, Recall(keyword_memory).block):
         with pytest.raises(TypeError, match="messages must be a list of messages, not"):
             call_(given, ANN)
+
+
+def test_the_log_names_the_key_that_the_config_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    with AgentMemory.in_memory(embedding="none", require_scope=True) as memory:
+        turn: Any = {"configurable": {"thread_id": "t1"}}
+        assert Capture(memory, timeout=60).save(TALK, turn) is None
+    assert "capture failed" in caplog.text
+    assert 'config["configurable"] names no user_id' in caplog.text
