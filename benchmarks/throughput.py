@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,7 +38,7 @@ from langchain_agentmem.storage.text import index_text
 BATCH = 500
 SINGLE = 200
 SETTINGS = Settings(anonymized_telemetry=False)
-COSINE = {"hnsw": {"space": "cosine"}}
+COSINE: Any = {"hnsw": {"space": "cosine"}}
 
 _OPEN_RAW = """
 import sys, time
@@ -165,28 +166,15 @@ def run(corpus: Corpus, folder: Path) -> dict[str, Any]:
             )
         )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    for single, part, n, how in (
+    runs: tuple[tuple[bool, slice, int, str], ...] = (
         (False, bulk, count, "batches"),
         (True, rest, SINGLE, "one by one"),
-    ):
-        rates.append(
-            measured(
-                f"raw Chroma, {how}",
-                n,
-                lambda single=single, part=part: raw_chroma(  # type: ignore[misc]
-                    folder, ids[part], vectors[part], single=single
-                ),
-            )
-        )
-        rates.append(
-            measured(
-                f"raw FTS5, {how}",
-                n,
-                lambda single=single, part=part: raw_fts5(  # type: ignore[misc]
-                    folder, texts[part], single=single
-                ),
-            )
-        )
+    )
+    for single, part, n, how in runs:
+        chroma = partial(raw_chroma, folder, ids[part], vectors[part], single=single)
+        rates.append(measured(f"raw Chroma, {how}", n, chroma))
+        fts5 = partial(raw_fts5, folder, texts[part], single=single)
+        rates.append(measured(f"raw FTS5, {how}", n, fts5))
     return {
         "records": corpus.total,
         "pending": pending,
