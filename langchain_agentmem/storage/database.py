@@ -25,7 +25,7 @@ BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
 _OURS = re.compile(r"(chroma(\.seal|\.trial|\.broken-\d+)?|(queue|vectors)\.lock)$")
 """What else is in the folder of a memory."""
-_IDLE_READERS = 8
+_IDLE_READERS = 32  # as many as a pipeline has workers: opening one anew takes as long as a query
 _DEADLINE_CHECK_STEPS = 2000
 _TORN_BY_FORK = (
     "was in use at the moment of the fork that made this process, and SQLite does not survive "
