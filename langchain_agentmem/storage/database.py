@@ -117,6 +117,11 @@ class Database:
         """The file's path, or `:memory:`."""
         return str(self.path) if self.path else ":memory:"
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     @contextmanager
     def read(self, deadline: float | None = None) -> Iterator[sqlite3.Connection]:
         """Lend a connection for reading.

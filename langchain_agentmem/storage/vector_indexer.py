@@ -244,7 +244,8 @@ class VectorIndexer:
         except Exception as error:  # noqa: BLE001  (whatever fails, the queue keeps the work)
             logger.debug("writing vectors failed:\n%s", trace(error))
             problem = f"vectors could not be written: {describe(error)}"
-        if problem is not None and problem != self._last_problem:
+        news = problem is not None and problem != self._last_problem
+        if news and not self._database.is_closed:  # work cut off by `close` is no trouble
             logger.warning("%s", problem)
         self._last_problem = problem
         return Indexed(written, problem)

@@ -358,6 +358,19 @@ def test_a_failing_vector_index_keeps_the_work_and_says_why(
     assert parts.indexer.sync() == Indexed(1)
 
 
+def test_work_that_closing_cuts_off_is_no_trouble_to_warn_of(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts.save("a")
+    parts.service.before = parts.database.close
+
+    done = parts.indexer.sync()
+
+    assert done.problem is not None
+    assert done.problem.endswith("is closed")
+    assert caplog.records == []
+
+
 def test_a_record_that_changes_while_it_is_embedded_is_worked_on_again(parts: Parts) -> None:
     parts.save("a")
 
