@@ -26,6 +26,14 @@ def advise(store: RecordStore, request: SearchRequest[Any]) -> str | None:
     return None
 
 
+def note_of_range(request: SearchRequest[Any]) -> str | None:
+    """Tell that no time can be between `after` and `before`; None: some can."""
+    after, before = request.filters.get("after"), request.filters.get("before")
+    if after is None or before is None or after <= before:
+        return None
+    return f"after lies behind before: no {request.kind.singular} can be between them"
+
+
 def _name_values(
     store: RecordStore, request: SearchRequest[Any], name: str, facet: str, everything: Condition
 ) -> str:

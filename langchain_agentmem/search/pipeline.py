@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from langchain_agentmem.errors import EmbeddingError, describe
 from langchain_agentmem.records import to_epoch_us, utc_now
 from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
-from langchain_agentmem.search.advice import advise
+from langchain_agentmem.search.advice import advise, note_of_range
 from langchain_agentmem.search.fusion import FUSIONS, Fused, Ranking
 from langchain_agentmem.search.plan import Plan
 from langchain_agentmem.search.request import SearchRequest
@@ -212,7 +212,8 @@ class SearchPipeline:
         self, request: SearchRequest[HitT], plan: Plan, keyword: Branch, vector: Branch
     ) -> SearchResult[HitT]:
         backlog = self._vectors.backlog(request.visibility)
-        notes = [note for note in (keyword.note, vector.note, backlog) if note]
+        range_note = note_of_range(request)
+        notes = [note for note in (keyword.note, vector.note, backlog, range_note) if note]
         similarity = vector.similarity
         if request.min_similarity is not None:
             keyword, vector, note = self._drop_dissimilar(request, keyword, vector, similarity)

@@ -532,6 +532,17 @@ class TestAdvice:
         assert by_type == 'No memory has type "facts". There are: persona.'
         assert by_scene == 'No memory has scene "office". There are: home.'
 
+    def test_a_range_whose_ends_are_the_wrong_way_round(
+        self, keyword_memory: AgentMemory, search: Search
+    ) -> None:
+        keyword_memory.add_memory("Our cat is called Minka")
+
+        reversed_ = search(keyword_memory, "cat", after="2026-05-02", before="2026-05-01")
+        one_day = search(keyword_memory, "cat", after="2026-05-01", before="2026-05-01")
+
+        assert reversed_.notes == ["after lies behind before: no memory can be between them"]
+        assert one_day.notes == []
+
     def test_values_of_others_are_not_told(
         self, keyword_memory: AgentMemory, search: Search
     ) -> None:
