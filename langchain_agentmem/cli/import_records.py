@@ -60,7 +60,7 @@ def import_records(
     memory: Folder = DEFAULT_FOLDER,
     embedding: Embedding = None,
 ) -> None:
-    """Import memories and messages. What is bad is reported by number, the rest is kept."""
+    """Import memories and messages. Exits with 1 if some are bad: they are named, the rest kept."""
     from langchain_agentmem.integrations.formats import Format, read, sources_of
     from langchain_agentmem.integrations.imports import import_lines
     from langchain_agentmem.interchange import count_lines
