@@ -85,9 +85,12 @@ def openai_compatible_embeddings(settings: EmbeddingSettings) -> Embeddings:
     """Make the LangChain client for a service.
 
     Raises:
-        EmbeddingError: A setting is missing; it is named.
+        EmbeddingError: A setting is missing or unusable; it is named.
     """
     model = model_name(settings)
+    if settings.base_url and not settings.base_url.lower().startswith(("http://", "https://")):
+        msg = "embedding is off: embedding.base_url must begin with http:// or https://"
+        raise EmbeddingError(msg)
     key = settings.api_key
     if key is None and settings.base_url:
         key = SecretStr("none")  # many local servers want none, and the client insists on one

@@ -134,9 +134,16 @@ class TestOpenAICompatible:
             ({"api_key": "  "}, "embedding.api_key"),
             ({"base_url": "http://127.0.0.1:9/v1"}, "embedding.model"),
             ({"base_url": "http://127.0.0.1:9/v1", "api_key": KEY}, "embedding.model"),
+            (
+                {"base_url": "127.0.0.1:9/v1", "model": "m"},
+                "embedding.base_url must begin with http",
+            ),
+            ({"base_url": KEY, "model": "m"}, "embedding.base_url must begin with http"),
         ],
     )
-    def test_a_missing_setting_is_named(self, given: dict[str, Any], missing: str) -> None:
+    def test_a_missing_or_unusable_setting_is_named(
+        self, given: dict[str, Any], missing: str
+    ) -> None:
         settings = EmbeddingSettings(provider="openai_compatible", **given)
 
         with pytest.raises(EmbeddingError, match=missing) as caught:
