@@ -97,12 +97,18 @@ def keep_private(folder: Path) -> None:
 
 
 def in_memory_client() -> "ClientAPI":
-    """Open Chroma in memory. All such clients of a process share one system."""
+    """Open Chroma in memory.
+
+    All such clients of a process share one system, which refuses settings other than those that it
+    was made with. So the settings are those of the application's own client, where it has one, or
+    else Chroma's, with which an in-memory `langchain_chroma.Chroma` can be made later on.
+    """
     import chromadb
-    from chromadb.config import Settings
+    from chromadb.api.shared_system_client import SharedSystemClient as shared  # noqa: N813
 
     with _opening():
-        return chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
+        running = shared._identifier_to_system.get("ephemeral")  # noqa: SLF001
+        return chromadb.EphemeralClient(settings=running.settings if running else None)
 
 
 def check_client(client: Any) -> "ClientAPI":

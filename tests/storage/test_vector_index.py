@@ -1,6 +1,8 @@
 """The vector index on a real Chroma: in memory, in a folder, and with a client that is given."""
 
 import asyncio
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +11,6 @@ from typing import Any
 import chromadb
 import numpy as np
 import pytest
-from chromadb.config import Settings
 
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.storage.vector_index import (
@@ -32,7 +33,7 @@ def open_index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     elif request.param == "folder":
         client = embedded_client(tmp_path / "chroma")
     else:
-        client = chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
+        client = chromadb.EphemeralClient()
     own = uuid.uuid4().hex
 
     def open_(namespace: str = own, fingerprint: str = "model1") -> VectorIndex:
@@ -211,6 +212,42 @@ async def test_an_asynchronous_client_is_refused_as_such() -> None:
             check_client(given)
     connecting.close()
     await asyncio.sleep(0)
+
+
+ONE_PROCESS = """
+from chromadb import EphemeralClient
+from chromadb.config import Settings
+from langchain_chroma import Chroma
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_agentmem import AgentMemory
+
+embedding = DeterministicFakeEmbedding(size=8)
+
+
+def remember():
+    memory = AgentMemory.in_memory(embedding=embedding)
+    memory.add_memory("The roof leaks")
+    assert memory.search_memories("roof").strategy == "hybrid", memory.status()
+
+
+def store():
+    Chroma("notes", embedding).add_texts(["The gutter leaks"])
+
+
+def own_client():
+    EphemeralClient(settings=Settings(anonymized_telemetry=False)).create_collection("notes")
+
+
+"""
+
+
+@pytest.mark.parametrize("order", ["remember(); store()", "store(); remember()"])
+def test_a_memory_and_a_store_in_memory_bear_each_other(order: str) -> None:
+    subprocess.run([sys.executable, "-c", ONE_PROCESS + order], check=True)
+
+
+def test_an_application_s_own_settings_of_chroma_in_memory_are_kept_to() -> None:
+    subprocess.run([sys.executable, "-c", f"{ONE_PROCESS}own_client(); remember()"], check=True)
 
 
 def test_a_client_is_accepted() -> None:
