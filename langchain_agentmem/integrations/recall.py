@@ -241,7 +241,8 @@ def _folded(text: str) -> str:
 def _check_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     named: tuple[Any, ...] = (sources,) if isinstance(sources, str) else tuple(sources)
     if not named or set(named) - set(SOURCES) or len(set(named)) < len(named):
-        msg = f"sources must name some of {', '.join(SOURCES)}, not {sources!r}"
+        listed = ", ".join(SOURCES)
+        msg = f"sources (recall, of the middleware) must name some of {listed}, not {sources!r}"
         raise ValueError(msg)
     return named
 
