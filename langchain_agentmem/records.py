@@ -262,9 +262,11 @@ class Memory(Record):
     priority: int = Field(default=50, ge=-(2**31), lt=2**31)
     """0 to 100, higher matters more; below zero marks a global instruction."""
     scene_name: Label = ""
+    """What it belongs to, such as `travel`; searched with the content."""
     strength: float = Field(default=1.0, ge=0.0, le=1.0)
     """How well established it is, 0 to 1."""
     tags: list[str] = Field(default_factory=list)
+    """Searched with the content."""
     created_at: UtcTime = Field(default_factory=utc_now)
     updated_at: UtcTime | None = None
 
