@@ -2,7 +2,9 @@
 
 Chroma knows ids and vectors alone; what may be in the answer, the database knows. Few matching
 records: their vectors are compared one by one, exactly. Many: Chroma is asked for more neighbours
-until enough of them match. Either way a filter never starves the answer.
+until enough of them match. Where Chroma's graph ends before that, because it falls into parts that
+do not lead to each other, as among many equal vectors, the copies of all vectors are compared.
+Either way a filter never starves the answer.
 """
 
 from collections.abc import Mapping
@@ -93,8 +95,14 @@ class VectorSearch:
             )
             found = [(id_, similarity) for id_, similarity in near if id_ in allowed]
             if len(found) >= wanted or len(near) < k:
-                return found[:wanted], f"{len(found):,} of the {len(near):,} nearest match"
+                break
             k *= _WIDENING
+        method = f"{len(found):,} of the {len(near):,} nearest match"
+        if len(found) < wanted and self._copies.more_than(request.kind, len(near)):
+            all_ = self._copies.nearest(request.kind, vector, request.condition, wanted)
+            if len(all_) > len(found):
+                return all_, f"{method}; as there are more, the query was compared with all that do"
+        return found[:wanted], method
 
     def similarities(
         self, request: SearchRequest, vector: Vectors, ids: list[str]

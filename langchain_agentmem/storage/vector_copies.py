@@ -5,6 +5,7 @@ remove it when its record changes or goes, so a copy is never older than its rec
 copy is asked of the vector index.
 """
 
+import heapq
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.kinds import KINDS, RecordKind
+from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
 from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry
+
+_BATCH = 4096
+_OF_THIS_MODEL = "EXISTS (SELECT 1 FROM meta WHERE key = 'embedding_model' AND value = ?)"
 
 
 class VectorCopies:
@@ -71,7 +75,7 @@ class VectorCopies:
         sql = (
             f"SELECT seq, vector FROM {kind.name}_vectors "
             "WHERE seq IN (SELECT value FROM json_each(?)) AND length(vector) = ? "
-            "AND EXISTS (SELECT 1 FROM meta WHERE key = 'embedding_model' AND value = ?)"
+            f"AND {_OF_THIS_MODEL}"
         )
         with self._database.read() as connection:
             rows = connection.execute(
@@ -79,6 +83,43 @@ class VectorCopies:
             ).fetchall()
         matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
         return [row[0] for row in rows], matrix.reshape(len(rows), dimension)
+
+    def more_than(self, kind: RecordKind, number: int) -> bool:
+        """Tell whether there are more copies than this, without counting them all."""
+        sql = f"SELECT count(*) FROM (SELECT 1 FROM {kind.name}_vectors LIMIT ?)"
+        with self._database.read() as connection:
+            return bool(connection.execute(sql, (number + 1,)).fetchone()[0] > number)
+
+    def nearest(
+        self, kind: RecordKind, vector: Vectors, condition: Condition, wanted: int
+    ) -> list[tuple[str, float]]:
+        """Compare a vector with every copy whose record meets a condition.
+
+        Args:
+            kind: Which records.
+            vector: The vector, (dim,) float32.
+            condition: What a record must meet.
+            wanted: How many to return at the most.
+
+        Returns:
+            Ids with the cosine similarity (-1 to 1), nearest first.
+        """
+        sql = (
+            f"SELECT r.id, v.vector FROM {kind.name}_vectors v "
+            f"CROSS JOIN {kind.name} r ON r.seq = v.seq "
+            f"WHERE length(v.vector) = ? AND {_OF_THIS_MODEL} AND {condition.sql}"
+        )
+        unit, best = _unit(vector), list[tuple[float, str]]()
+        with self._database.read() as connection:
+            cursor = connection.execute(
+                sql, (4 * len(vector), self._fingerprint, *condition.parameters)
+            )
+            while rows := cursor.fetchmany(_BATCH):
+                matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
+                cosines = np.clip(matrix.reshape(len(rows), -1) @ unit, -1.0, 1.0).tolist()
+                found = ((-cosine, row[0]) for cosine, row in zip(cosines, rows, strict=True))
+                best = heapq.nsmallest(wanted, [*best, *found])
+        return [(id_, -distance) for distance, id_ in best]
 
 
 def _unit(vector: Vectors) -> Vectors:
