@@ -99,9 +99,9 @@ class VectorSearch:
             k *= _WIDENING
         method = f"{len(found):,} of the {len(near):,} nearest match"
         if len(found) < wanted and self._copies.more_than(request.kind, len(near)):
-            all_ = self._copies.nearest(request.kind, vector, request.condition, wanted)
-            if len(all_) > len(found):
-                return all_, f"{method}; as there are more, the query was compared with all that do"
+            compared = self._copies.nearest(request.kind, vector, request.condition, wanted)
+            found = _in_order(dict(found) | dict(compared))
+            method += "; as there are more vectors, the query was compared with all that do"
         return found[:wanted], method
 
     def similarities(
@@ -125,7 +125,11 @@ class VectorSearch:
         without = [id_ for id_ in few.values() if id_ not in similarities]
         if without:
             similarities |= self.similarities(request, vector, without)
-        return sorted(similarities.items(), key=lambda item: (-item[1], item[0]))
+        return _in_order(similarities)
+
+
+def _in_order(similarities: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(similarities.items(), key=lambda item: (-item[1], item[0]))
 
 
 def neighbours_for(wanted: int, selection: Selection) -> int:

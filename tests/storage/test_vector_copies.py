@@ -9,7 +9,10 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
 from langchain_agentmem import AgentMemory, Memory
-from langchain_agentmem.storage.vector_index import VectorIndex
+from langchain_agentmem.storage import selection, vector_copies
+from langchain_agentmem.storage.kinds import RecordKind
+from langchain_agentmem.storage.vector_copies import VectorCopies
+from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 
 
 class Counted(DeterministicFakeEmbedding):
@@ -111,6 +114,59 @@ def test_what_has_no_copy_is_asked_of_the_vector_index(memory: AgentMemory) -> N
     assert [hit.similarity for hit in found.results] == pytest.approx(
         [hit.similarity for hit in expected.results], abs=1e-5
     )
+
+
+def ends_early(monkeypatch: pytest.MonkeyPatch, leads_to: set[str]) -> None:
+    """Make Chroma's graph end where it leads to no other records than these."""
+    query = VectorIndex.query
+
+    def ending(
+        self: VectorIndex, kind: RecordKind, vector: Vectors, k: int
+    ) -> list[tuple[str, float]]:
+        return [each for each in query(self, kind, vector, 1000) if each[0] in leads_to][:k]
+
+    monkeypatch.setattr(VectorIndex, "query", ending)
+
+
+@pytest.mark.parametrize("leads_to", [set(), {"m1", "m3"}, {"m2", "x5"}], ids=str)
+def test_a_filter_is_not_starved_by_a_graph_that_falls_into_parts(
+    memory: AgentMemory, monkeypatch: pytest.MonkeyPatch, leads_to: set[str]
+) -> None:
+    memory.add_memories([Memory(id=f"x{i}", content=f"text 10{i}", type="x") for i in range(10)])
+    expected = memory.search_memories("nothing alike", 30, type="t")
+    monkeypatch.setattr(selection, "few_at_most", lambda _: 5)
+    ends_early(monkeypatch, leads_to)
+    monkeypatch.setattr(vector_copies, "_BATCH", 7)
+
+    found = memory.search_memories("nothing alike", 30, type="t", explain=True)
+
+    assert expected.total == 20
+    assert [hit.id for hit in found.results] == [hit.id for hit in expected.results]
+    assert [hit.similarity for hit in found.results] == pytest.approx(
+        [hit.similarity for hit in expected.results], abs=1e-5
+    )
+    assert "compared with all that do" in " ".join(found.plan)
+
+
+def test_vectors_without_copies_stay_found_where_the_graph_ends(
+    memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "few_at_most", lambda _: 5)
+    ends_early(monkeypatch, {"m1", "m3"})
+    with memory._database.write() as connection:
+        connection.execute("DELETE FROM memories_vectors WHERE seq <= 10")
+
+    found = {hit.id for hit in memory.search_memories("nothing alike", 30, type="t").results}
+
+    assert found == {"m1", "m3", *(f"m{i}" for i in range(10, 20))}
+
+
+def test_where_all_vectors_were_seen_they_are_not_compared_again(
+    memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VectorCopies, "nearest", lambda *_: pytest.fail("compared again"))
+
+    assert memory.search_memories("nothing alike", 30).total == 20
 
 
 @pytest.mark.parametrize(
