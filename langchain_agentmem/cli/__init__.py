@@ -1,5 +1,7 @@
 """The command line `agentmem`. One module per command."""
 
+from typing import Annotated
+
 import typer
 
 from langchain_agentmem.cli.demo import demo
@@ -18,6 +20,29 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  (typer calls it so)
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"langchain-agentmem {version('langchain-agentmem')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Search what a LangChain agent remembers, by meaning and by words."""
+
+
 app.command()(demo)
 app.command("import")(import_records)
 app.command("import-chroma")(import_chroma)

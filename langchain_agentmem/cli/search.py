@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from langchain_agentmem.results import SearchResult
 
 _TABLE_WIDTH = 160
-_LEFT_OUT_WHERE_EMPTY = "source message"
 """Columns of a terminal below which a table of explanations cannot be read."""
+_LEFT_OUT_WHERE_EMPTY = "source message"
 
 
 class Where(StrEnum):
@@ -40,8 +40,23 @@ def search(
     session: Annotated[
         str | None, typer.Option(help="Only records of this conversation, by its session key.")
     ] = None,
+    role: Annotated[
+        str | None, typer.Option(help="Conversations: only of this role, such as user or tool.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Only what a turn of this user sees; default: everything.")
+    ] = None,
     after: Annotated[str | None, typer.Option(help="Only from this time on, ISO 8601.")] = None,
     before: Annotated[str | None, typer.Option(help="Only up to this time, ISO 8601.")] = None,
+    min_similarity: Annotated[
+        float | None, typer.Option(min=-1, max=1, help="Only from this cosine to the query on.")
+    ] = None,
+    half_life_days: Annotated[
+        float | None, typer.Option(help="The age at which a score counts half.")
+    ] = None,
+    diversity: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How much results must differ.")
+    ] = None,
     context: Annotated[
         int, typer.Option(min=0, max=5, help="Conversations: messages shown around each result.")
     ] = 0,
@@ -55,23 +70,32 @@ def search(
     """Search a memory, and print what an agent would read."""
     from langchain_agentmem.tools.formatting import format_memories, format_messages
 
-    filters: dict[str, Any] = {"session_key": session, "after": after, "before": before}
+    options: dict[str, Any] = {
+        "session_key": session,
+        "after": after,
+        "before": before,
+        "min_similarity": min_similarity,
+        "half_life_days": half_life_days,
+        "diversity": diversity,
+        "config": {"configurable": {"user_id": user}} if user else None,
+        "explain": explain,
+    }
     if where is Where.MEMORIES:
-        filters |= {"type": type_, "scene": scene}
-        if context:
-            fail("--context is for --in conversations")
+        options |= {"type": type_, "scene": scene}
+        if context or role:
+            fail("--context and --role are for --in conversations")
     elif type_ or scene:
         fail("--type and --scene are for --in memories")
+    else:
+        options |= {"context": context, "role": role}
     with open_memory(memory, embedding, must_exist=True) as opened:
         try:
             result: SearchResult[Any]
             if where is Where.MEMORIES:
-                result = opened.search_memories(query, limit, explain=explain, **filters)
+                result = opened.search_memories(query, limit, **options)
                 text = format_memories(result)
             else:
-                result = opened.search_conversations(
-                    query, limit, context=context, explain=explain, **filters
-                )
+                result = opened.search_conversations(query, limit, **options)
                 text = format_messages(result)
         except (AgentMemoryError, ValueError) as error:
             fail(str(error))

@@ -54,6 +54,27 @@ def test_conversations_are_filtered_by_session_and_time(folder: Path) -> None:
     assert "Found 2 matching messages" in result.output
 
 
+def test_a_role_and_a_user_narrow_what_is_found(folder: Path) -> None:
+    with AgentMemory.open(folder, embedding="none") as memory:
+        said = Message(role="tool", content="The roof was measured")
+        memory.add_messages("day 4", [said], config={"configurable": {"user_id": "ann"}})
+    arguments = ("roof", "--in", "conversations", "--role", "tool")
+    assert "Found 1 matching message" in run(folder, *arguments).output
+    assert "Found 1 matching message" in run(folder, *arguments, "--user", "ann").output
+    assert "measured" not in run(folder, *arguments, "--user", "ben").output
+
+
+def test_options_of_ranking_are_passed_on(tmp_path: Path) -> None:
+    with AgentMemory.open(tmp_path / "v", embedding="local") as memory:
+        memory.add_memories([Memory(content="Prefers dark mode"), Memory(content="Drinks coffee")])
+    command = ["search", "dark mode", "--json", "--memory", str(tmp_path / "v")]
+    options = ["--min-similarity", "0.5", "--half-life-days", "30", "--diversity", "0.2"]
+    result = CliRunner().invoke(app, [*command, *options, "--embedding", "local"])
+    answer = json.loads(result.stdout)
+    assert [hit["content"] for hit in answer["results"]] == ["Prefers dark mode"]
+    assert answer["results"][0]["recency"] == pytest.approx(1.0, abs=1e-3)
+
+
 def test_json_holds_all_fields(folder: Path) -> None:
     result = run(folder, "roof", "--in", "memories", "--scene", "HOUSE", "--json")
     answer = json.loads(result.output)
@@ -67,7 +88,10 @@ def test_json_holds_all_fields(folder: Path) -> None:
     [
         (["roof", "--after", "soon"], "after: cannot read 'soon' as a time"),
         (["roof", "--in", "conversations", "--type", "persona"], "--type and --scene are for"),
-        (["roof", "--context", "2"], "--context is for --in conversations"),
+        (["roof", "--context", "2"], "--context and --role are for --in conversations"),
+        (["roof", "--role", "user"], "--context and --role are for --in conversations"),
+        (["roof", "--half-life-days", "0"], "half_life_days must be above 0"),
+        (["roof", "--min-similarity", "2"], "--min-similarity"),
         (["roof", "--limit", "0"], "--limit"),
     ],
 )
@@ -224,3 +248,10 @@ class TestContext:
 
         assert result.exit_code == 2
         assert "--context" in result.output
+
+
+def test_the_version_is_told() -> None:
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.output == f"langchain-agentmem {version('langchain-agentmem')}\n"
