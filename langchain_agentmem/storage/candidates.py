@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from langchain_agentmem.storage.kinds import Condition, RecordKind
 from langchain_agentmem.storage.query import alternatives, together
 from langchain_agentmem.storage.selection import Selection
-from langchain_agentmem.storage.term_counts import TermCounts
+from langchain_agentmem.storage.term_counts import TermCounts, averages
 from langchain_agentmem.storage.text import QueryTerm, readable_terms
 from langchain_agentmem.storage.windows import term_frequencies
 
@@ -164,7 +164,7 @@ class Candidates:
         self, ids: Mapping[int, str], terms: Sequence[QueryTerm], counts: TermCounts
     ) -> list[Row]:
         """Score records by all terms, as FTS5 would, and leave out those that hold none."""
-        records, length = self._averages()
+        records, length = averages(self._connection, self._table)
         weights = [_inverse_document_frequency(n, records) for n in counts.matching]
         # What holds no term need not be read: SQLite sees that faster than Python would.
         holds = " OR ".join("instr(c0, ?)" for _ in terms)
@@ -186,26 +186,8 @@ class Candidates:
         scored.sort(key=lambda row: (row[2], row[0]))
         return scored
 
-    def _averages(self) -> tuple[int, float]:
-        """Return the number of records and of terms in each in the mean, as FTS5 keeps them."""
-        row = self._connection.execute(f"SELECT block FROM {self._table}_data WHERE id = 1")
-        numbers = _varints(row.fetchone()[0])
-        records, terms = numbers[:2] if len(numbers) > 1 else (0, 0)
-        return records, (terms / records if records and terms else 1.0)
-
 
 def _inverse_document_frequency(matching: int, total: int) -> float:
     # FTS5 has another formula than the windows: what most records hold says nothing.
     matching = min(matching, total)
     return max(1e-6, math.log((total - matching + 0.5) / (matching + 0.5)))
-
-
-def _varints(block: bytes) -> list[int]:
-    """Read SQLite's variable-length integers (https://sqlite.org/fileformat2.html#varint)."""
-    numbers, value = [], 0
-    for byte in block:
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:  # noqa: PLR2004
-            numbers.append(value)
-            value = 0
-    return numbers

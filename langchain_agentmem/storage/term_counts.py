@@ -1,7 +1,8 @@
 """In how many records a term occurs: what tells rare terms from common ones.
 
 FTS5 counts a term by walking through all its records. So the counts of terms that are common are
-kept for a while, and those of rare terms, which cost next to nothing, are taken anew.
+kept until much was added or removed, and those of rare terms, which cost next to nothing, are
+taken anew.
 """
 
 import sqlite3
@@ -14,7 +15,8 @@ from langchain_agentmem.storage.text import QueryTerm
 COMMON = 1000
 """Terms of at least so many records are counted once and remembered."""
 DRIFT = 0.02
-"""How much the number of records may change before a term is counted anew."""
+"""Which part of the memory may be added, or of the records of a term removed, before it is counted
+anew."""
 _MOST_KEPT = 20_000
 
 
@@ -31,27 +33,49 @@ class TermCounts:
     matching: list[int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A count, with the size of the memory when it was taken."""
+
+    matching: int
+    total: int
+    indexed: int
+
+    def holds(self, total: int, indexed: int) -> bool:
+        """Tell whether too little was added or removed since to matter."""
+        added = total - self.total
+        removed = self.indexed + max(0, added) - indexed  # below 0: brought back
+        # What was removed may all have held the term.
+        return abs(added) <= DRIFT * self.total and abs(removed) <= DRIFT * self.matching
+
+
 class TermCounter:
     """Counts terms in the index of one database."""
 
     def __init__(self) -> None:
         """Remember nothing yet."""
-        self._kept: dict[tuple[str, QueryTerm], tuple[int, int]] = {}
+        self._kept: dict[tuple[str, QueryTerm], _Kept] = {}
 
     def count(
         self, connection: sqlite3.Connection, kind: RecordKind, terms: Sequence[QueryTerm]
     ) -> TermCounts:
         """Count the records that hold each of the terms. FTS5 only."""
         total = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {kind.name}").fetchone()[0]
-        counted = [self._count(connection, kind, term, total) for term in terms]
+        indexed, _ = averages(connection, f"{kind.name}_fts")
+        counted = [self._count(connection, kind, term, total, indexed) for term in terms]
         return TermCounts(total, counted)
 
     def _count(
-        self, connection: sqlite3.Connection, kind: RecordKind, term: QueryTerm, total: int
+        self,
+        connection: sqlite3.Connection,
+        kind: RecordKind,
+        term: QueryTerm,
+        total: int,
+        indexed: int,
     ) -> int:
         kept = self._kept.get((kind.name, term))
-        if kept is not None and abs(total - kept[1]) <= DRIFT * kept[1]:
-            return min(kept[0], total)
+        if kept is not None and kept.holds(total, indexed):
+            return min(kept.matching, total)
         last = term.text + chr(0x10FFFF) if term.prefix else term.text
         row = connection.execute(
             f"SELECT coalesce(sum(doc), 0) FROM {kind.name}_terms WHERE term BETWEEN ? AND ?",
@@ -61,5 +85,24 @@ class TermCounter:
         if matching >= COMMON:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            self._kept[kind.name, term] = (matching, total)
+            self._kept[kind.name, term] = _Kept(matching, total, indexed)
         return min(matching, total)
+
+
+def averages(connection: sqlite3.Connection, table: str) -> tuple[int, float]:
+    """Return the number of records and of terms in each in the mean, as FTS5 keeps them."""
+    row = connection.execute(f"SELECT block FROM {table}_data WHERE id = 1")
+    numbers = _varints(row.fetchone()[0])
+    records, terms = numbers[:2] if len(numbers) > 1 else (0, 0)
+    return records, (terms / records if records and terms else 1.0)
+
+
+def _varints(block: bytes) -> list[int]:
+    """Read SQLite's variable-length integers (https://sqlite.org/fileformat2.html#varint)."""
+    numbers, value = [], 0
+    for byte in block:
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:  # noqa: PLR2004
+            numbers.append(value)
+            value = 0
+    return numbers

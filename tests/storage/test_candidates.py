@@ -193,3 +193,43 @@ def test_a_common_term_is_counted_once_and_anew_when_the_memory_has_grown() -> N
         store.save(MEMORIES, [Memory(content=f"tea once more {i}") for i in range(100)])
         with database.read() as connection:
             assert counter.count(connection, MEMORIES, asked).matching == [202, 1]
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("remove", ["delete", "purge"])
+def test_a_term_whose_records_go_is_counted_anew(remove: str) -> None:
+    with closing(Database(None)) as database:
+        store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        store.save(MEMORIES, [Memory(id=f"tea{i}", content=f"tea {i}") for i in range(200)])
+        store.save(MEMORIES, [Memory(content=f"coffee {i}") for i in range(400)])
+        counter, asked = term_counts.TermCounter(), terms("tea")
+
+        def count() -> int:
+            with database.read() as connection:
+                return counter.count(connection, MEMORIES, asked).matching[0]
+
+        assert count() == 200
+        getattr(store, remove)(f"tea{i}" for i in range(4))
+        assert count() == 200  # so few are not worth it
+        getattr(store, remove)(f"tea{i}" for i in range(150))
+        assert count() == 50
+        store.restore(f"tea{i}" for i in range(150))
+        assert count() == (200 if remove == "delete" else 50)
+
+
+@pytest.mark.usefixtures("bounded")
+def test_a_word_that_has_become_rare_finds_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "REFINED", 30)
+    with closing(Database(None)) as database:
+        index = KeywordIndex(database)
+        store = RecordStore(database, index, VectorQueue(database))
+        store.save(MEMORIES, [Memory(id=f"tea{i}", content=f"tea {i}") for i in range(120)])
+        store.save(MEMORIES, [Memory(content=f"cup cup cup of {i}") for i in range(90)])
+        store.save(MEMORIES, [Memory(content=f"rest {i}") for i in range(1000)])
+        condition = MEMORIES.where({}, Turn().sees())
+        index.search(MEMORIES, "tea cup", condition, 5)
+        store.delete(f"tea{i}" for i in range(3, 120))
+
+        found = index.search(MEMORIES, "tea cup", condition, 5).ranking
+
+        assert [id_ for id_, _ in found[:3]] == ["tea0", "tea1", "tea2"]
