@@ -30,6 +30,8 @@ T = TypeVar("T")
 # Below Chroma's own limits: 5,461 records a batch, 32,766 SQL variables a call.
 _MAX_IDS_PER_GET = 5000
 _PROBE_SIZE = 256
+_DELETED_MEANWHILE = "Error finding id"
+"""What a query of Chroma's says when a vector went after it was found and before it was read."""
 _open_lock = Lock()  # Chroma's table of open systems is not guarded
 _used_by: int | None = None
 """The process that opened Chroma first."""
@@ -223,8 +225,9 @@ class VectorIndex:
     def query(self, kind: RecordKind, vector: Vectors, k: int) -> list[tuple[str, float]]:
         """Return the `k` nearest ids with their cosine similarity (-1 to 1), nearest first."""
         queries: list[Any] = [vector]
-        answer = self._collection(kind).query(
-            query_embeddings=queries, n_results=k, include=["distances"]
+        collection = self._collection(kind)
+        answer = _asked(
+            lambda: collection.query(query_embeddings=queries, n_results=k, include=["distances"])
         )
         distances = answer["distances"] or [[]]
         return [
@@ -348,6 +351,16 @@ class VectorIndex:
             )
             self._collections[kind.name] = collection
         return collection
+
+
+def _asked(query: Callable[[], T]) -> T:
+    """Query Chroma, and once more where a vector was deleted while it looked."""
+    try:
+        return query()
+    except Exception as error:
+        if _DELETED_MEANWHILE not in str(error):
+            raise
+    return query()
 
 
 def _clamp(similarity: float) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import chromadb
 import numpy as np
 import pytest
+from chromadb.errors import InternalError
 
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.storage.vector_index import (
@@ -254,3 +255,38 @@ def test_a_client_is_accepted() -> None:
     client = in_memory_client()
 
     assert check_client(client) is client
+
+
+class TestWhenAVectorGoesWhileChromaLooks:
+    """Chroma finds an id, and fails where it is gone when its vector is read."""
+
+    @pytest.fixture
+    def failing(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """What the next queries fail with."""
+        errors: list[str] = []
+        query = chromadb.Collection.query
+
+        def query_or_fail(*args: Any, **options: Any) -> Any:
+            if errors:
+                raise InternalError(errors.pop(0))
+            return query(*args, **options)
+
+        monkeypatch.setattr(chromadb.Collection, "query", query_or_fail)
+        return errors
+
+    def test_it_is_asked_once_more(self, index: VectorIndex, failing: list[str]) -> None:
+        index.upsert(MEMORIES, ["n", "s"], vectors(NORTH, SOUTH))
+        failing.append("Error executing plan: Internal error: Error finding id")
+
+        assert [id_ for id_, _ in index.query(MEMORIES, QUERY, 2)] == ["n", "s"]
+
+    @pytest.mark.parametrize("errors", [["Error finding id"] * 2, ["disk full"]], ids=str)
+    def test_what_lasts_is_raised(
+        self, index: VectorIndex, failing: list[str], errors: list[str]
+    ) -> None:
+        index.upsert(MEMORIES, ["n"], vectors(NORTH))
+        failing.extend(errors)
+
+        with pytest.raises(InternalError, match=errors[0]):
+            index.query(MEMORIES, QUERY, 1)
+        assert failing == []
