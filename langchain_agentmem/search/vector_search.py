@@ -15,7 +15,7 @@ import numpy as np
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import Selection
-from langchain_agentmem.storage.vector_copies import VectorCopies
+from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 
 SPREAD_OVER = 100
@@ -88,11 +88,10 @@ class VectorSearch:
             found = self._exact(request, vector, selection.few)[:wanted]
             return found, f"the query was compared with each of the {len(selection.few):,}"
         k = neighbours_for(wanted, selection)
+        condition = request.condition.and_also(up_to_date(request.kind))
         while True:
             near = self._index.query(request.kind, vector, k)
-            allowed = self._store.matching(
-                request.kind, [id_ for id_, _ in near], request.condition
-            )
+            allowed = self._store.matching(request.kind, [id_ for id_, _ in near], condition)
             found = [(id_, similarity) for id_, similarity in near if id_ in allowed]
             if len(found) >= wanted or len(near) < k:
                 break
@@ -107,8 +106,9 @@ class VectorSearch:
     def similarities(
         self, request: SearchRequest, vector: Vectors, ids: list[str]
     ) -> dict[str, float]:
-        """Return the cosine similarity of each of the ids that has a vector."""
-        return self._index.similarities(request.kind, vector, ids)
+        """Return the cosine similarity of each of the ids that has a vector of its text."""
+        level = self._store.matching(request.kind, ids, up_to_date(request.kind))
+        return self._index.similarities(request.kind, vector, [i for i in ids if i in level])
 
     def vectors(self, request: SearchRequest, ids: list[str]) -> dict[str, Vectors]:
         """Return the vectors, each of length 1, of those of the ids that have one."""

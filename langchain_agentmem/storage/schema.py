@@ -77,13 +77,16 @@ CREATE TRIGGER memories_unlinked AFTER DELETE ON memories BEGIN {_UNLINK}; END;
 _COPIES = """
 CREATE TABLE IF NOT EXISTS {0}_vectors (seq INTEGER PRIMARY KEY, vector BLOB NOT NULL);
 CREATE TRIGGER IF NOT EXISTS {0}_vector_outdated AFTER UPDATE OF {1}, deleted_at ON {0}
+WHEN {2} OR OLD.deleted_at IS NOT NEW.deleted_at
 BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
 CREATE TRIGGER IF NOT EXISTS {0}_vector_gone AFTER DELETE ON {0}
 BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
 """
 _SCHEMA_3 = (
-    _COPIES.format("memories", "content").strip()
-    + _COPIES.format("messages", "content, name")
+    _COPIES.format("memories", "content", "OLD.content <> NEW.content").strip()
+    + _COPIES.format(
+        "messages", "content, name", "OLD.content <> NEW.content OR OLD.name IS NOT NEW.name"
+    )
     + "CREATE INDEX IF NOT EXISTS memories_session ON memories (session_key);\n"
 )
 

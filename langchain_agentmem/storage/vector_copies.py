@@ -2,7 +2,8 @@
 
 Chroma takes long to give vectors back. A copy is made when a vector has been written; triggers
 remove it when its record changes or goes, so a copy is never older than its record. What has no
-copy is asked of the vector index.
+copy is asked of the vector index, unless it waits in the vector queue: then the vector there, if
+any, is that of another text.
 """
 
 import heapq
@@ -19,6 +20,14 @@ from langchain_agentmem.storage.vector_queue import QueueEntry
 
 _BATCH = 4096
 _OF_THIS_MODEL = "EXISTS (SELECT 1 FROM meta WHERE key = 'embedding_model' AND value = ?)"
+
+
+def up_to_date(kind: RecordKind) -> Condition:
+    """Return the condition that the vector of a record, if it has one, is that of its text."""
+    return Condition(
+        f"(EXISTS (SELECT 1 FROM {kind.name}_vectors WHERE seq = r.seq) OR NOT EXISTS "
+        f"(SELECT 1 FROM vector_queue WHERE kind = '{kind.name}' AND id = r.id))"
+    )
 
 
 class VectorCopies:

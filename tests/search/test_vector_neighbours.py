@@ -18,7 +18,7 @@ from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_copies import VectorCopies
-from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
+from langchain_agentmem.storage.vector_index import VectorIndex, Vectors, in_memory_client
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 QUERY = np.array([0.0, 1.0], dtype=np.float32)
@@ -30,7 +30,8 @@ class Talk:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        self.queue = VectorQueue(database)
+        self.store = RecordStore(database, KeywordIndex(database), self.queue)
         self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
 
     def say(self, id_: str, cosine: float | None, minute: int = 0, **fields: Any) -> None:
@@ -42,7 +43,11 @@ class Talk:
 
     def place(self, kind: RecordKind[Any, Any], id_: str, cosine: float) -> None:
         vector = np.array([np.sqrt(1 - cosine**2), cosine], dtype=np.float32)
-        self.index.upsert(kind, [id_], [vector])
+        self.write(kind, [id_], [vector])
+
+    def write(self, kind: RecordKind[Any, Any], ids: list[str], vectors: list[Vectors]) -> None:
+        self.index.upsert(kind, ids, vectors)
+        self.queue.done(self.queue.take(len(ids), kind.name, ids))
 
     def search(self, kind: RecordKind[Any, Any] = MESSAGES, **filters: Any) -> Nearest:
         request: SearchRequest[Hit] = SearchRequest(kind, "query", 5, filters)
@@ -234,7 +239,7 @@ def test_the_first_does_not_depend_on_the_limit(talk: Talk) -> None:
         ],
     )
     vectors = np.stack([np.sqrt(1 - cosines**2), cosines], axis=1).astype(np.float32)
-    talk.index.upsert(MESSAGES, ids, list(vectors))
+    talk.write(MESSAGES, ids, list(vectors))
     firsts = set()
     for limit in (5, 100):
         request = SearchRequest(MESSAGES, "query", limit)

@@ -29,7 +29,8 @@ class Parts:
     """A store and a vector index, and a search over them."""
 
     def __init__(self, database: Database) -> None:
-        self.store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        self.queue = VectorQueue(database)
+        self.store = RecordStore(database, KeywordIndex(database), self.queue)
         self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
         self.nearest = VectorSearch(self.store, self.index, VectorCopies(database, "m"))
         self.asked: list[int] = []
@@ -39,7 +40,9 @@ class Parts:
         self.store.save(kind, records)
         angles = np.linspace(0, np.pi, len(records), dtype=np.float32)
         vectors = list(np.stack([np.sin(angles), np.cos(angles)], axis=1))
-        self.index.upsert(kind, [record.id for record in records], vectors)
+        ids = [record.id for record in records]
+        self.index.upsert(kind, ids, vectors)
+        self.queue.done(self.queue.take(len(ids), kind.name, ids))
 
     def search(
         self,

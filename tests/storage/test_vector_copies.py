@@ -87,6 +87,31 @@ def test_an_outdated_copy_is_gone_before_the_new_vector_is_there(
     assert "m1" not in copies(memory)
 
 
+@pytest.mark.parametrize("most", [1000, 0], ids=["few", "many"])
+def test_a_changed_record_is_not_found_by_what_it_said_before(
+    memory: AgentMemory, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(selection, "few_at_most", lambda _: most)
+    for old in ("text 1", "text 2"):
+        assert memory.search_memories(old, type="t", min_similarity=0.99).total == 1
+
+    def refuse(*_: Any) -> None:
+        msg = "out of order"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(VectorIndex, "upsert", refuse)
+    memory.update_memory("m1", content="wholly other")
+    memory.update_memory("m2", priority=90)  # its text, and so its vector, is the same
+
+    assert memory.search_memories("text 1", type="t", min_similarity=0.99).results == []
+    assert [hit.id for hit in memory.search_memories("text 2", min_similarity=0.99).results] == [
+        "m2"
+    ]
+    # Nothing is known of how near the new text is, which speaks against no match of its words.
+    found = memory.search_memories("wholly", type="t", min_similarity=0.99)
+    assert [(hit.id, hit.similarity) for hit in found.results] == [("m1", None)]
+
+
 def test_few_records_are_compared_without_asking_the_vector_index(
     memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
