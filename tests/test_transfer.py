@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from exported import lines
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_interchange import MEMORIES, MESSAGES
 
@@ -192,6 +192,9 @@ class TestRoundTrip:
                 assert lines(again) == lines(memory)
 
     @given(records=st.lists(MEMORIES | MESSAGES, max_size=6))
+    @example(
+        records=[Message(role="user", session_key="s", content=text, given_id="0") for text in "ab"]
+    )
     @settings(
         max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )

@@ -93,7 +93,8 @@ def insert(connection: sqlite3.Connection, kind: RecordKind, record: Record) -> 
         id_ = f"{id_[:_LONGEST_ID_TAKEN]}-{uuid.uuid4().hex[:12]}"
     columns = ("id", "given_id", "content_hash", *kind.row_columns)
     marks = ", ".join("?" * len(columns))
-    given = (record.id if record.id != id_ else "") or record.given_id
+    # Beside no id, a given one means nothing: others of the same owner may have it as well.
+    given = (record.id if record.id != id_ else record.given_id) if record.id else ""
     cursor = connection.execute(
         f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
         (id_, given or None, _content_hash(record.content), *kind.to_row(record)),

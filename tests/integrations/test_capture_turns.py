@@ -14,6 +14,7 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from pydantic import ValidationError
 from scripted_model import call
 
 from langchain_agentmem import AgentMemory, Capture, Recall
@@ -130,7 +131,10 @@ def test_messages_without_ids_are_told_apart_by_their_place(keyword_memory: Agen
 )
 def test_no_id_of_a_message_loses_it(keyword_memory: AgentMemory, id_: str) -> None:
     for answer in ("Green tea.", "[redacted]"):
-        talk = [HumanMessage("Which tea?", id="h"), AIMessage(answer, id=id_)]
+        try:
+            talk = [HumanMessage("Which tea?", id="h"), AIMessage(answer, id=id_)]
+        except ValidationError:
+            pytest.skip("this version of pydantic lets no message have such an id")
         capture(keyword_memory, talk)
         assert capture(keyword_memory, talk).saved == 0
         assert texts(keyword_memory)[-1] == ("assistant", answer)
