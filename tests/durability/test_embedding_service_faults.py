@@ -141,7 +141,13 @@ def test_a_model_that_hangs_holds_up_no_write(
         assert add(memory, 3).pending == 0
 
 
-@pytest.mark.parametrize("fault", [Fault(delay=600.0), Fault(drip=5.0)], ids=["hang", "drip"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(delay=600.0), id="hang"),
+        pytest.param(Fault(drip=5.0), id="drip", marks=pytest.mark.slow),
+    ],
+)
 def test_a_hanging_service_keeps_no_program_from_ending(
     tmp_path: Path, server: EmbeddingServer, fault: Fault
 ) -> None:

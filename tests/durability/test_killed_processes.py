@@ -131,6 +131,7 @@ def test_fifty_killed_writers_lose_and_leave_nothing(tmp_path: Path) -> None:
     kill_and_verify(tmp_path / "m", rounds=13, seed=2)
 
 
+@pytest.mark.slow
 def test_a_sync_killed_in_the_middle_goes_on_where_it_was(tmp_path: Path) -> None:
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         pass
