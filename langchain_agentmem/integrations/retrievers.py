@@ -4,6 +4,7 @@ Whose records they find, the config of the run decides that they are called in, 
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from langchain_core.callbacks import (
@@ -58,6 +59,9 @@ class _Retriever(BaseRetriever):
         "diversity",
     )
     """The fields that are arguments of the search."""
+    _search: ClassVar[Callable[..., SearchResult[Any]]]
+    """The method of `AgentMemory` that is called, and its async twin."""
+    _asearch: ClassVar[Callable[..., Awaitable[SearchResult[Any]]]]
 
     # BaseRetriever keeps the config to itself; it is resolved here, in the context of the call.
     def invoke(
@@ -91,6 +95,32 @@ class _Retriever(BaseRetriever):
     ) -> list[Document]:
         """Async twin of `invoke`: the same arguments, result and errors."""
         return await super().ainvoke(input, config, turn=ensure_config(config), **kwargs)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
+        k: int | None = None,
+        turn: RunnableConfig | None = None,
+        **filters: Any,
+    ) -> list[Document]:
+        arguments = self._arguments(k, turn, filters)
+        search = type(self)._search  # noqa: SLF001  (through the class it is bound to no instance)
+        return self._documents(search(self.memory, query, **arguments))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
+        k: int | None = None,
+        turn: RunnableConfig | None = None,
+        **filters: Any,
+    ) -> list[Document]:
+        arguments = self._arguments(k, turn, filters)
+        search = type(self)._asearch  # noqa: SLF001  (as above)
+        return self._documents(await search(self.memory, query, **arguments))
 
     def _arguments(
         self, k: int | None, turn: RunnableConfig | None, given: dict[str, Any]
@@ -136,29 +166,8 @@ class MemoryRetriever(_Retriever):
 
     filters: ClassVar = ("type", "scene", *_Retriever.filters)
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
-        k: int | None = None,
-        turn: RunnableConfig | None = None,
-        **filters: Any,
-    ) -> list[Document]:
-        arguments = self._arguments(k, turn, filters)
-        return self._documents(self.memory.search_memories(query, **arguments))
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
-        k: int | None = None,
-        turn: RunnableConfig | None = None,
-        **filters: Any,
-    ) -> list[Document]:
-        arguments = self._arguments(k, turn, filters)
-        return self._documents(await self.memory.asearch_memories(query, **arguments))
+    _search: ClassVar = AgentMemory.search_memories
+    _asearch: ClassVar = AgentMemory.asearch_memories
 
 
 class ConversationRetriever(_Retriever):
@@ -173,26 +182,5 @@ class ConversationRetriever(_Retriever):
 
     filters: ClassVar = ("exclude_session", "role", "context", *_Retriever.filters)
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
-        k: int | None = None,
-        turn: RunnableConfig | None = None,
-        **filters: Any,
-    ) -> list[Document]:
-        arguments = self._arguments(k, turn, filters)
-        return self._documents(self.memory.search_conversations(query, **arguments))
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002  (BaseRetriever's)
-        k: int | None = None,
-        turn: RunnableConfig | None = None,
-        **filters: Any,
-    ) -> list[Document]:
-        arguments = self._arguments(k, turn, filters)
-        return self._documents(await self.memory.asearch_conversations(query, **arguments))
+    _search: ClassVar = AgentMemory.search_conversations
+    _asearch: ClassVar = AgentMemory.asearch_conversations

@@ -1,20 +1,18 @@
 """One graph, one memory, two users with two threads each, a checkpointer on disk."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from scripted_model import ScriptedModel, call
 
 from langchain_agentmem import AgentMemory, AgentMemoryToolkit
 
@@ -22,38 +20,19 @@ USERS = ("ann", "a.b@c.com")
 THREADS = ("morning", "evening")
 
 
-class ScriptedModel(BaseChatModel):
-    """Does what it is told in so many words: `remember: ...`, `recall: ...` or `forget: ...`."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        return self
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        last = messages[-1]
-        if isinstance(last, ToolMessage):
-            answer = AIMessage(f"I read: {last.content}")
-        else:
-            verb, _, rest = str(last.content).partition(": ")
-            name, arguments = {
-                "remember": ("memory_add", {"content": rest}),
-                "recall": ("memory_search", {"query": rest, "limit": 20}),
-                "forget": ("memory_delete", {"ids": rest.split()}),
-            }[verb]
-            call = {"type": "tool_call", "id": "1", "name": name, "args": arguments}
-            answer = AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+def obey(messages: list[BaseMessage]) -> AIMessage:
+    """Do what is said in so many words: `remember: ...`, `recall: ...` or `forget: ...`."""
+    last = messages[-1]
+    if isinstance(last, ToolMessage):
+        return AIMessage(f"I read: {last.content}")
+    verb, _, rest = str(last.content).partition(": ")
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "remember": ("memory_add", {"content": rest}),
+        "recall": ("memory_search", {"query": rest, "limit": 20}),
+        "forget": ("memory_delete", {"ids": rest.split()}),
+    }
+    name, arguments = calls[verb]
+    return AIMessage("", tool_calls=[call(name, **arguments)])
 
 
 def turn(user: str | None, thread: str, **more: str) -> RunnableConfig:
@@ -67,7 +46,7 @@ def say(text: str) -> dict[str, Any]:
 
 def agent_of(memory: AgentMemory, checkpointer: Any) -> Any:
     tools = AgentMemoryToolkit(memory=memory, editing=True).get_tools()
-    return create_agent(ScriptedModel(), tools, checkpointer=checkpointer)
+    return create_agent(ScriptedModel(script=obey), tools, checkpointer=checkpointer)
 
 
 def last_answer(state: dict[str, Any]) -> ToolMessage:
