@@ -11,12 +11,44 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from peers import Item, Peer, PrecomputedEmbeddings, Vector
 
 _USER = "bench"
 _RECORD_KEY = "record_id"
+
+
+def open_mem0(folder: Path, embeddings: PrecomputedEmbeddings) -> Any:
+    """Open a memory of mem0 in an empty folder, with its vectors in an embedded Qdrant.
+
+    Raises:
+        ImportError: mem0 is not installed.
+    """
+    os.environ["MEM0_TELEMETRY"] = "False"
+    os.environ["MEM0_DIR"] = str(folder)
+    logging.getLogger("mem0").setLevel(logging.ERROR)  # it warns at each text of what it lacks
+    vectors = {
+        "collection_name": f"bench-{uuid.uuid4()}",
+        "path": str(folder / "vectors"),
+        "embedding_model_dims": embeddings.dimensions,
+    }
+    return import_module("mem0").Memory.from_config(
+        {
+            "embedder": {"provider": "langchain", "config": {"model": embeddings}},
+            # Never asked: with `infer=False` there is nothing for it to do.
+            "llm": {"provider": "openai", "config": {"api_key": "unused"}},
+            "vector_store": {"provider": "qdrant", "config": vectors},
+            "history_db_path": str(folder / "history.db"),
+        }
+    )
+
+
+def close_mem0(memory: Any) -> None:
+    """Close a memory of mem0, with the store that it leaves open."""
+    memory.vector_store.client.close()
+    memory.close()
 
 
 class Mem0Peer:
@@ -30,28 +62,9 @@ class Mem0Peer:
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Add the items that have a vector, one by one, to a store in a temporary folder."""
-        os.environ["MEM0_TELEMETRY"] = "False"
         self._folder = tempfile.TemporaryDirectory(prefix="agentmem-bench-mem0-")
-        os.environ["MEM0_DIR"] = self._folder.name
-        logging.getLogger("mem0").setLevel(logging.ERROR)  # it warns at each text of what it lacks
-        folder = Path(self._folder.name)
         self._embeddings = PrecomputedEmbeddings(items)
-        self._memory = import_module("mem0").Memory.from_config(
-            {
-                "embedder": {"provider": "langchain", "config": {"model": self._embeddings}},
-                # Never asked: with `infer=False` there is nothing for it to do.
-                "llm": {"provider": "openai", "config": {"api_key": "unused"}},
-                "vector_store": {
-                    "provider": "qdrant",
-                    "config": {
-                        "collection_name": f"bench-{uuid.uuid4()}",
-                        "path": str(folder / "vectors"),
-                        "embedding_model_dims": self._embeddings.dimensions,
-                    },
-                },
-                "history_db_path": str(folder / "history.db"),
-            }
-        )
+        self._memory = open_mem0(Path(self._folder.name), self._embeddings)
         for item in items:
             if item.vector is not None:
                 self._embeddings.expect(item.text, item.vector)  # it embeds texts as queries
@@ -70,8 +83,7 @@ class Mem0Peer:
 
     def close(self) -> None:
         """Close the store and delete its folder."""
-        self._memory.vector_store.client.close()
-        self._memory.close()
+        close_mem0(self._memory)
         self._folder.cleanup()
 
 

@@ -1,11 +1,8 @@
 """The peers of the latency benchmark, which can restrict a search to one user, each in its way."""
 
-import logging
-import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +13,7 @@ from langchain_chroma import Chroma
 from langchain_classic.retrievers import EnsembleRetriever
 from langchain_community.retrievers import BM25Retriever
 from langgraph.store.memory import InMemoryStore
+from other_peers import close_mem0, open_mem0
 from peers import Item, PrecomputedEmbeddings, Vector
 
 _ID = "id"
@@ -150,27 +148,9 @@ class FilterableMem0:
 
     def __init__(self, items: Sequence[Item], users: Sequence[str]) -> None:
         """Add the items one by one."""
-        os.environ["MEM0_TELEMETRY"] = "False"
         self._folder = tempfile.TemporaryDirectory(prefix="agentmem-bench-mem0-")
-        os.environ["MEM0_DIR"] = self._folder.name
-        logging.getLogger("mem0").setLevel(logging.ERROR)
-        folder = Path(self._folder.name)
         self._embeddings = PrecomputedEmbeddings(items)
-        self._memory = import_module("mem0").Memory.from_config(
-            {
-                "embedder": {"provider": "langchain", "config": {"model": self._embeddings}},
-                "llm": {"provider": "openai", "config": {"api_key": "unused"}},
-                "vector_store": {
-                    "provider": "qdrant",
-                    "config": {
-                        "collection_name": f"bench-{uuid.uuid4()}",
-                        "path": str(folder / "vectors"),
-                        "embedding_model_dims": self._embeddings.dimensions,
-                    },
-                },
-                "history_db_path": str(folder / "history.db"),
-            }
-        )
+        self._memory = open_mem0(Path(self._folder.name), self._embeddings)
         for item, user in zip(items, users, strict=True):
             if item.vector is not None:
                 self._embeddings.expect(item.text, item.vector)
@@ -190,9 +170,9 @@ class FilterableMem0:
         return [str(each["metadata"]["record_id"]) for each in found["results"]]
 
     def close(self) -> None:
-        """Close the store."""
-        self._memory.vector_store.client.close()
-        self._memory.close()
+        """Close the store and delete its folder."""
+        close_mem0(self._memory)
+        self._folder.cleanup()
 
 
 def build_filterable(
