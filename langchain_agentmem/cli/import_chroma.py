@@ -69,7 +69,13 @@ def import_chroma(
         except (AgentMemoryError, ValueError) as error:
             fail(str(error).replace("copy_vectors=False", "--embed-anew"))
         status = opened.status()
-    tell(memory, report, status.problems, noun="document")
+    tell(
+        memory,
+        report,
+        status.problems,
+        noun="document",
+        on_conflict="--memory with another folder takes them as the collection has them",
+    )
     if status.embedding is None:
         typer.echo("Note: no embedding is given: no vectors were copied, keywords find everything")
     if report.skipped or report.conflicts:

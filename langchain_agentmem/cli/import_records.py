@@ -95,13 +95,29 @@ def import_records(
                 except AgentMemoryError as error:
                     fail(str(error))
         status = opened.status()
-    tell(memory, report, status.problems, noun="line" if lines_alone else "part")
+    tell(
+        memory,
+        report,
+        status.problems,
+        noun="line" if lines_alone else "part",
+        on_conflict="--replace takes the new content, --prefix keeps both",
+    )
     if report.problems:
         raise typer.Exit(1)
 
 
-def tell(memory: Path, report: "ImportReport", degraded: list[str], noun: str) -> None:
-    """Print what an import did, and on stderr what it left out, counted in nouns."""
+def tell(
+    memory: Path, report: "ImportReport", degraded: list[str], *, noun: str, on_conflict: str
+) -> None:
+    """Print what an import did, and on stderr what it left out.
+
+    Args:
+        memory: The memory's folder.
+        report: What the import did.
+        degraded: What is amiss with the memory, a sentence each.
+        noun: What is counted, in the singular.
+        on_conflict: What to do where a record is there with other content.
+    """
     typer.echo(
         f"{memory}: saved {report.memories} memories and {report.messages} messages, "
         f"{report.duplicates} were there already; wrote {report.indexed} vectors"
@@ -119,4 +135,4 @@ def tell(memory: Path, report: "ImportReport", degraded: list[str], noun: str) -
         were = f"{noun} was" if left_out == 1 else f"{noun}s were"
         typer.echo(f"{left_out} {were} not imported{more}", err=True)
     if report.conflicts:
-        typer.echo("--replace takes the new content, --prefix keeps both", err=True)
+        typer.echo(on_conflict, err=True)

@@ -1,5 +1,6 @@
 """`agentmem import-chroma`: a collection of a folder or a server becomes a memory."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import chromadb
 import numpy as np
 import pytest
+import typer.main
 from chromadb.api import ClientAPI
 from chromadb.config import Settings
 from typer.testing import CliRunner, Result
@@ -116,6 +118,23 @@ def test_what_is_left_out_is_named(run: Run, theirs: Path) -> None:
     assert result.exit_code == 1
     assert "empty: has no text" in result.output
     assert "1 document was not imported" in result.output
+
+
+def test_on_a_conflict_it_advises_its_own_options_alone(run: Run, theirs: Path) -> None:
+    run(theirs)
+    collection = opened(theirs).get_collection("notes", embedding_function=None)
+    vector = np.eye(256, dtype=np.float32)[0]
+    collection.update(ids=["0"], documents=["The roof is mended"], embeddings=[vector])
+
+    result = run(theirs)
+
+    assert result.exit_code == 1
+    assert "0: is there with other content; kept as it was" in result.output
+    command = typer.main.get_command(app).commands["import-chroma"]  # type: ignore[attr-defined]
+    has = {option for parameter in command.params for option in parameter.opts}
+    advised = set(re.findall(r"--[a-z-]+", result.output))
+    assert advised
+    assert advised <= has
 
 
 @pytest.mark.parametrize(
