@@ -20,7 +20,7 @@ class Hit:
     """How a record came into an answer."""
 
     score: float
-    """RRF score where two lists were fused, else the score of the one list (0 to 1)."""
+    """The fused score where two lists were fused, else the score of the one list (0 to 1)."""
     keyword_rank: int | None = None
     """1-based rank in the keyword list, None if it is not there."""
     vector_rank: int | None = None

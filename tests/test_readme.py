@@ -11,10 +11,16 @@ import typer.main
 from langchain_core.tools import BaseTool
 
 import langchain_agentmem
-from langchain_agentmem import AgentMemory, AgentMemoryToolkit
+from langchain_agentmem import AgentMemory, AgentMemoryToolkit, Memory, Message, records
 from langchain_agentmem.cli import app
+from langchain_agentmem.search import request
+from langchain_agentmem.tools import formatting
+from langchain_agentmem.tools import search_tool as tool_limits
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE_OF_TOOLS = (ROOT / "docs" / "reference" / "tools.md").read_text(encoding="utf-8")
+LIMITS = README.partition("| limit | |\n")[2].partition("\n\n")[0]
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 # As typed: not the end of a module's name, as in `from langchain_agentmem import`.
@@ -59,8 +65,13 @@ def test_a_block_runs_by_itself_and_prints_what_it_says(
             names["memory"].close()
 
     printed = capsys.readouterr().out
+    lines = printed.splitlines()
     for promised in re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE):
-        assert promised.removesuffix(", ...)") in printed
+        beginning = promised.removesuffix("...)")
+        cut = beginning != promised
+        assert any(line.startswith(beginning) if cut else line == promised for line in lines), (
+            promised
+        )
     assert (status.pending, status.problems) == (0, [])
     assert [path.name for path in tmp_path.iterdir()] == ["agent-memory"]
 
@@ -98,6 +109,52 @@ def test_every_command_and_option_that_is_mentioned_is_there() -> None:
         typed = rest.partition("#")[0].partition("`")[0]
         options = {option for each in COMMANDS[name].params for option in each.opts}
         assert set(re.findall(r"--[a-z-]+", typed)) <= options, name
+
+
+@pytest.mark.parametrize("record", [Message, Memory])
+def test_the_fields_of_a_line_are_those_of_a_record(record: type[Message] | type[Memory]) -> None:
+    named = rf"a {record.__name__.lower()} (?:is )?`{{(.*?)}}`"
+    listed = re.search(named, README, re.DOTALL | re.IGNORECASE)
+
+    assert listed
+    assert set(re.findall(r"\w+", listed[1])) == set(record.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("row", "numbers"),
+    [
+        ("`limit` of a tool", {1, tool_limits.MAX_LIMIT, tool_limits.DEFAULT_LIMIT}),
+        ("`limit` in Python", {1, request.MAX_LIMIT, tool_limits.DEFAULT_LIMIT}),
+        ("`context`", {0, request.MAX_CONTEXT}),
+        ("text of a result", {formatting.MAX_CONTENT_CHARS, formatting.MAX_CONTEXT_CHARS}),
+        ("`id` of a record", {records.LONGEST_ID}),
+    ],
+)
+def test_the_limits_are_those_of_the_code(row: str, numbers: set[int]) -> None:
+    told = re.search(rf"^\| {row}[^|]*\|(.*)\|$", LIMITS, re.MULTILINE)
+
+    assert told
+    assert {int(each) for each in re.findall(r"\d+", told[1].replace(",", ""))} == numbers
+
+
+def test_all_roles_and_what_is_read_as_one_are_named() -> None:
+    told = re.search(r"^\| `role` of a message \|(.*)\|$", LIMITS, re.MULTILINE)
+
+    assert told
+    named = re.findall(r"`(\w+)`", told[1])
+    assert {records.role_name(each) for each in named} == set(records.ROLES)
+    assert {each for each in named if each in records.ROLES} == set(records.ROLES)
+
+
+@pytest.mark.parametrize("page", [README, REFERENCE_OF_TOOLS], ids=["README", "reference"])
+def test_every_argument_of_an_editing_tool_is_named_in_its_row(page: str) -> None:
+    with AgentMemory.in_memory(embedding="none") as memory:
+        tools = AgentMemoryToolkit(memory=memory, editing=True).get_tools()[2:]
+
+    for tool in tools:
+        rows = re.search(rf"^\| `{tool.name}` \|.*\n(?:\| \|.*\n)*", page, re.MULTILINE)
+        assert rows
+        assert set(tool.args) <= set(re.findall(r"`(\w+)`", rows[0])), tool.name
 
 
 def documented() -> str:

@@ -12,6 +12,7 @@ from langchain_agentmem.cli import app
 from langchain_agentmem.interchange import read_records
 from langchain_agentmem.records import Memory, Message
 
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 DATA = Path(str(files("langchain_agentmem.cli") / "demo_data"))
 
 
@@ -36,6 +37,14 @@ def test_hybrid_answers_come_first_and_keyword_answers_after_the_embedding_is_go
     assert "(strategy: hybrid)" not in without
     assert "(strategy: fts)" in without
     assert "embedding.provider" in without
+
+
+def test_the_readme_shows_answers_of_it(output: str) -> None:
+    shown = re.findall(r"^```text\n(Found .*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+    assert len(shown) == 2
+    for answer in shown:
+        assert answer in output
 
 
 def test_the_comparison_shows_what_vectors_and_what_keywords_find(output: str) -> None:
