@@ -20,8 +20,9 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SOURCE_MESSAGE_IDS = "source_message_ids"
-LONGEST_ID = 512
 """The key of `metadata` under which a memory names the messages that it was distilled from."""
+LONGEST_ID = 512
+"""How many characters an id may have."""
 _ROLE_ALIASES = {
     "human": "user",
     "ai": "assistant",
@@ -139,6 +140,11 @@ def clean_text(text: str) -> str:
     return _LONE_SURROGATE.sub("\ufffd", text)
 
 
+def clean_id(text: str) -> str:
+    """Return an id as it is kept: trimmed, and with U+FFFD for what SQLite would end it at."""
+    return clean_text(text).replace("\0", "\ufffd").strip()
+
+
 def is_blank(text: str) -> bool:
     """Tell whether a text shows nothing: white space, control and formatting characters alone."""
     return not _VISIBLE.search(text)
@@ -150,6 +156,10 @@ def _text(value: Any) -> Any:
 
 def _stripped(value: Any) -> Any:
     return clean_text(value).strip() if isinstance(value, str) else value
+
+
+def _id(value: Any) -> Any:
+    return clean_id(value) if isinstance(value, str) else value
 
 
 def _json_value(value: Any, path: str, depth: int = 0) -> Any:
@@ -188,6 +198,7 @@ def _json_value(value: Any, path: str, depth: int = 0) -> Any:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Label = Annotated[str, BeforeValidator(_stripped)]
+Id = Annotated[str, BeforeValidator(_id)]
 UtcTime = Annotated[datetime, BeforeValidator(parse_time)]
 
 
@@ -202,9 +213,9 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: Label = Field(default="", max_length=LONGEST_ID)
+    id: Id = Field(default="", max_length=LONGEST_ID)
     """Stable id. Empty until saved: saving derives one from the owner and the text."""
-    given_id: Label = ""
+    given_id: Id = ""
     """The id that the writer gave, where another owner had it already and `id` is another."""
     content: Text
     session_key: Label = ""

@@ -111,6 +111,27 @@ async def test_what_was_said_before_an_interrupt_is_kept_and_the_rest_after_it(
     assert kept(keyword_memory) == AFTER
 
 
+@pytest.mark.parametrize("build", [approving, asking, pausing])
+@pytest.mark.parametrize("how", ["sync", "async"])
+async def test_a_turn_that_another_user_resumes_stays_the_first_users(
+    keyword_memory: AgentMemory, build: Any, how: str
+) -> None:
+    """Who approves a step has not said what led to it; what follows is kept for them."""
+    agent, resume = build(keyword_memory)
+    bob: Any = {"configurable": {"user_id": "bob", "thread_id": "t1"}}
+    for given, config in ((MAIL, TURN), (resume, bob)):
+        if how == "sync":
+            agent.invoke(given, config)
+        else:
+            await agent.ainvoke(given, config)
+
+    lines = [json.loads(line) for line in exported.lines(keyword_memory)]
+    assert [(each["scope_id"], each["role"], each["content"]) for each in lines] == [
+        *(("ann", role, text) for role, text in BEFORE),
+        ("bob", "assistant", "Done."),
+    ]
+
+
 def test_a_review_that_comes_first_leaves_the_user_message_and_the_rest_comes_later(
     keyword_memory: AgentMemory,
 ) -> None:

@@ -11,16 +11,18 @@ from langchain_core.runnables.config import ensure_config
 from langchain_agentmem.capture import listed
 from langchain_agentmem.integrations.time_limit import DEFAULT_TIMEOUT_SECONDS, Job, TimeLimit
 from langchain_agentmem.integrations.turns import (
+    Spoken,
     fingerprint,
     ids_of,
+    is_kept,
     session_of,
     spoken,
     turn_begins,
 )
 from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.records import Message
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.scopes import Turn
+from langchain_agentmem.storage.kinds import MESSAGES
 
 _CONVERSATIONS_KNOWN = 512
 
@@ -91,23 +93,36 @@ class Capture:
         ids = ids_of(said, config, session)
         known = self._saved((turn, session))
         prints = [fingerprint(each) for each in said]
-        begins = turn_begins(said)
-        new = [
-            each.message.model_copy(update={"id": id_, "content": each.text})
-            for n, (each, id_, print_) in enumerate(zip(said, ids, prints, strict=True))
-            if known.get(id_) != print_
-            and not (n < begins and self._is_anothers(id_, session, turn))
+        new = {n for n, id_ in enumerate(ids) if known.get(id_) != prints[n]}
+        if new and turn.thread_id:  # without a thread nobody else takes part
+            new -= self._left_to_others(said, ids, new, config)
+        records = [
+            said[n].message.model_copy(update={"id": ids[n], "content": said[n].text})
+            for n in sorted(new)
         ]
-        report = self._memory.add_messages(session, new, config=config) if new else None
+        report = self._memory.add_messages(session, records, config=config) if records else None
         self._note((turn, session), dict(zip(ids, prints, strict=True)))
         return report
 
-    def _is_anothers(self, id_: str, session: str, turn: Turn) -> bool:
-        """Tell whether an earlier turn of the thread has left this message to another owner."""
-        there = self._memory.get(id_)
-        if not isinstance(there, Message) or there.session_key != session:
-            return False
-        return there.scope_id != turn.user_id
+    def _left_to_others(
+        self, said: Sequence[Spoken], ids: Sequence[str], new: set[int], config: Mapping[str, Any]
+    ) -> set[int]:
+        """Return what is not this turn's to keep, of the new messages of a thread.
+
+        An earlier message is its owner's; one that nobody has may be another's who has deleted it
+        for good, or whose capture failed. A message of the present turn is another's where they
+        have it already: who resumes a run has not said what led to it.
+        """
+        turn, begins = Turn.from_config(config), turn_begins(said)
+        # Of a turn's own messages, only those are known whose ids are the thread's.
+        own = {n for n in new if n >= begins and said[n].message.id} if is_kept(config) else set()
+        asked = {n for n in new if n < begins} | own
+        if not asked:
+            return set()
+        theirs, lost = self._memory._store.left_to_others(  # noqa: SLF001  (no use but this)
+            MESSAGES, turn.thread_id, {ids[n] for n in asked}, turn.files_under()
+        )
+        return {n for n in asked if ids[n] in theirs or (n < begins and ids[n] in lost)}
 
     def _saved(self, key: _Key) -> dict[str, str]:
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
 
-from langchain_agentmem.records import LONGEST_ID, Message
+from langchain_agentmem.records import LONGEST_ID, Message, clean_id
 from langchain_agentmem.scopes import Turn
 
 BLOCK_START = "<memories>"
@@ -80,6 +80,11 @@ def session_of(messages: Sequence[Spoken], config: Mapping[str, Any]) -> str:
     return f"no-thread-{_digest(messages[0].role, messages[0].text)[:16]}"
 
 
+def is_kept(config: Mapping[str, Any]) -> bool:
+    """Tell whether the config shows a checkpointer: then a message's own id stays the same."""
+    return bool((config.get("configurable") or {}).get(_CHECKPOINTER))
+
+
 def ids_of(messages: Sequence[Spoken], config: Mapping[str, Any], session: str) -> list[str]:
     """Return an id for each message that is the same when the conversation is seen again.
 
@@ -88,14 +93,14 @@ def ids_of(messages: Sequence[Spoken], config: Mapping[str, Any], session: str) 
     same was said before.
     """
     configurable = config.get("configurable") or {}
-    kept = _CHECKPOINTER not in configurable or bool(configurable[_CHECKPOINTER])
+    kept = _CHECKPOINTER not in configurable or is_kept(config)
     kept = kept and bool(Turn.from_config(config).thread_id)
     said: dict[tuple[str, str], int] = {}
     ids: list[str] = []
     for each in messages:
         count = said.get((each.role, each.text), 0)
         said[each.role, each.text] = count + 1
-        own = (each.message.id or "").strip() if kept else ""
+        own = clean_id(each.message.id or "") if kept else ""
         own = own if len(own) <= LONGEST_ID else _digest(own)[:32]
         ids.append(own or _digest(session, each.role, each.text, str(count))[:32])
     return ids

@@ -6,14 +6,16 @@ Each function works inside the caller's transaction.
 import json
 import sqlite3
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from langchain_agentmem.records import Message, Record, clean_text, to_epoch_us
+from langchain_agentmem.records import Message, Record, clean_id, to_epoch_us
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 
+Owner = tuple[str, str]
+"""Scope and scope id."""
 EVERYTHING = Visibility()
 _LONGEST_ID_TAKEN = 499  # so that what is put behind it leaves an id that a record may have
 
@@ -36,7 +38,7 @@ def locate(
             for kind in kinds
             for row in connection.execute(
                 f"SELECT r.* FROM {kind.name} r WHERE r.{column} = ? AND {visible} LIMIT 2",
-                (clean_text(id), *parameters),
+                (clean_id(id), *parameters),
             )
         ]
         if len(found) == 1:
@@ -83,6 +85,31 @@ def find_saved(
         sql += " AND session_key = ? AND role = ? AND recorded_at = ?"
         parameters += [record.session_key, record.role, to_epoch_us(record.recorded_at)]
     return _fetch_one(connection, f"{sql} ORDER BY deleted_at IS NOT NULL, seq", parameters)
+
+
+def owners(
+    connection: sqlite3.Connection, kind: RecordKind, session_key: str, ids: Collection[str]
+) -> dict[str, set[Owner]]:
+    """Return, by the id that was given, who has such records of a conversation, deleted or not."""
+    listed = "IN (SELECT value FROM json_each(?2))"
+    rows = connection.execute(
+        f"SELECT id, given_id, scope, scope_id FROM {kind.name} "
+        f"WHERE session_key = ?1 AND (id {listed} OR given_id {listed})",
+        (session_key, json.dumps(list(ids))),
+    )
+    found: dict[str, set[Owner]] = {}
+    for row in rows:
+        for id_ in {row["id"], row["given_id"]}.intersection(ids):
+            found.setdefault(id_, set()).add((row["scope"], row["scope_id"]))
+    return found
+
+
+def is_shared(
+    connection: sqlite3.Connection, kind: RecordKind, session_key: str, owner: Owner
+) -> bool:
+    """Tell whether others than the owner have records of a conversation, deleted or not."""
+    sql = f"SELECT 1 FROM {kind.name} WHERE session_key = ? AND (scope, scope_id) <> (?, ?) LIMIT 1"
+    return _fetch_one(connection, sql, (session_key, *owner)) is not None
 
 
 def insert(connection: sqlite3.Connection, kind: RecordKind, record: Record) -> tuple[Record, int]:

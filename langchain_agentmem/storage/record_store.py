@@ -99,6 +99,20 @@ class RecordStore:
         kind, row = found
         return kind.from_row(row)  # type: ignore[no-any-return]
 
+    def left_to_others(
+        self, kind: RecordKind, session_key: str, ids: Collection[str], owner: rows.Owner
+    ) -> tuple[set[str], set[str]]:
+        """Return which ids of a conversation others have alone, and which another may have lost.
+
+        The latter are those that nobody has, in a conversation that others have a part in.
+        """
+        with self._database.read() as connection:
+            owners = rows.owners(connection, kind, session_key, ids)
+            lost = set(ids) - set(owners)
+            if lost and not rows.is_shared(connection, kind, session_key, owner):
+                lost = set()
+        return {id_ for id_, of in owners.items() if owner not in of}, lost
+
     def update(
         self,
         kind: RecordKind,

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from scripted_model import call
 
 from langchain_agentmem import AgentMemory, Capture, Recall
+from langchain_agentmem.storage.database import Database
 
 ANN: Any = {"configurable": {"user_id": "ann", "thread_id": "t1"}}
 BOB: Any = {"configurable": {"user_id": "bob", "thread_id": "t1"}}
@@ -116,6 +117,130 @@ def test_in_a_thread_of_several_each_turn_is_kept_for_its_user(
         (user, f"{what} {n}") for n, user in enumerate(turns) for what in ("Question", "Answer")
     ]
     assert Capture(keyword_memory, timeout=60).save(talk[:-2], ANN) is not None  # another thread
+
+
+def room(user: str, thread: str = "room") -> Any:
+    return {"configurable": {"user_id": user, "thread_id": thread}}
+
+
+def shared_talk(ids: bool) -> list[AnyMessage]:
+    """Ann asks and is answered, twice; then bob."""
+    said = ["Question 0", "Answer 0", "Question 1", "Answer 1", "Question 2", "Answer 2"]
+    kinds = [HumanMessage, AIMessage] * 3
+    return [
+        kind(text, id=f"m{n}" if ids else None)
+        for n, (kind, text) in enumerate(zip(kinds, said, strict=True))
+    ]
+
+
+def owners(memory: AgentMemory) -> list[tuple[str, str]]:
+    return [(each.get("scope_id", ""), each["content"]) for each in kept(memory)]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("other", ["bob", ""])
+@pytest.mark.parametrize("remove", ["delete", "purge"])
+def test_what_a_user_has_removed_becomes_no_other_users(
+    keyword_memory: AgentMemory, remove: str, other: str, ids: bool
+) -> None:
+    talk = shared_talk(ids)
+    for end in (2, 4):
+        capture(keyword_memory, talk[:end], room("ann"))
+    hers = {each["content"]: each["id"] for each in kept(keyword_memory)}
+    getattr(keyword_memory, remove)([hers["Question 0"], hers["Answer 1"]])
+    capture(keyword_memory, talk, room(other))
+    assert owners(keyword_memory) == [
+        ("ann", "Answer 0"),
+        ("ann", "Question 1"),
+        (other, "Question 2"),
+        (other, "Answer 2"),
+    ]
+
+
+def test_what_is_only_deleted_stays_deleted_for_its_own_user(keyword_memory: AgentMemory) -> None:
+    talk = shared_talk(ids=True)
+    capture(keyword_memory, talk[:4], room("ann"))
+    keyword_memory.delete(["m0", "m3"])
+    capture(keyword_memory, talk, room("ann"))
+    assert [text for _, text in owners(keyword_memory)] == [
+        "Answer 0",
+        "Question 1",
+        "Question 2",
+        "Answer 2",
+    ]
+
+
+@pytest.mark.parametrize("first", ["room", "copy"])
+def test_equal_ids_in_two_threads_leave_each_thread_to_its_users(
+    keyword_memory: AgentMemory, first: str
+) -> None:
+    """As in a copied thread, or with a client that numbers its messages."""
+    talk = shared_talk(ids=True)
+    for thread in (first, "copy" if first == "room" else "room"):
+        capture(keyword_memory, talk[:4], room("ann", thread))
+    capture(keyword_memory, talk, room("bob"))
+    assert [text for user, text in owners(keyword_memory) if user == "bob"] == [
+        "Question 2",
+        "Answer 2",
+    ]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_what_could_not_be_kept_for_its_user_becomes_no_other_users(
+    keyword_memory: AgentMemory, ids: bool
+) -> None:
+    talk = shared_talk(ids)
+    capture(keyword_memory, talk[:2], room("ann"))
+    capture(keyword_memory, talk, room("bob"))  # ann's second turn was not captured
+    assert owners(keyword_memory) == [
+        ("ann", "Question 0"),
+        ("ann", "Answer 0"),
+        ("bob", "Question 2"),
+        ("bob", "Answer 2"),
+    ]
+
+
+def test_an_edit_of_an_earlier_message_reaches_its_owner_alone(keyword_memory: AgentMemory) -> None:
+    talk = shared_talk(ids=True)
+    capture(keyword_memory, talk[:4], room("ann"))
+    talk[0] = HumanMessage("Question [redacted]", id="m0")
+    capture(keyword_memory, talk, room("bob"))
+    assert ("ann", "Question 0") in owners(keyword_memory)
+    capture(keyword_memory, talk, room("ann"))
+    assert [text for user, text in owners(keyword_memory) if user == "ann"][:2] == [
+        "Question [redacted]",
+        "Answer 0",
+    ]
+
+
+def test_conversations_without_a_thread_are_nobody_elses(keyword_memory: AgentMemory) -> None:
+    """Two users who begin alike do not share a conversation."""
+    talk = shared_talk(ids=False)
+    for user in ("ann", "bob"):
+        capture(keyword_memory, talk, {"configurable": {"user_id": user}})
+    assert owners(keyword_memory) == [
+        (user, str(each.content)) for user in ("ann", "bob") for each in talk
+    ]
+
+
+def test_a_long_thread_is_looked_up_at_once(
+    keyword_memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = [HumanMessage(f"Question {n}", id=f"m{n}") for n in range(100)]
+    reads: list[str] = []
+    read = Database.read
+
+    def counted(database: Database) -> Any:
+        reads.append("")
+        return read(database)
+
+    monkeypatch.setattr(Database, "read", counted)
+    counts = []
+    for end in (10, 100):
+        reads.clear()
+        capture(keyword_memory, talk[:end], room("ann", f"{end}"))
+        counts.append(len(reads))
+    assert counts[0] == counts[1]
 
 
 def test_messages_without_ids_are_told_apart_by_their_place(keyword_memory: AgentMemory) -> None:

@@ -428,6 +428,37 @@ def test_any_text_can_be_asked_for_as_an_id(parts: Parts, id_: str) -> None:
     assert parts.store.purge([id_]) == nothing
 
 
+@pytest.mark.parametrize("given", ["a\x00b", "\x00", "\ud800", " a\n"])
+def test_any_id_is_found_again_by_every_way_of_asking(parts: Parts, given: str) -> None:
+    """SQLite's JSON ends a text at a NUL, and stores no lone surrogate."""
+    (stored,) = parts.save(message("tea", id=given)).records
+    assert parts.store.get(given) == parts.store.get(stored.id) == stored
+    assert list(parts.store.fetch(MESSAGES, [stored.id], LIVE)) == [stored.id]
+    assert parts.found("tea", MESSAGES) == [stored.id]
+    assert parts.save(message("tea", id=given)).duplicates == 1
+    assert parts.store.purge([given]) == {"memories": [], "messages": [stored.id]}
+
+
+def test_who_has_the_messages_of_a_conversation(parts: Parts) -> None:
+    for user, session, ids in [("ann", "s1", "ab"), ("bob", "s1", "bc"), ("ann", "s2", "d")]:
+        parts.save(
+            *[
+                message(f"{id_} of {user}", id=id_, scope_id=user, session_key=session)
+                for id_ in ids
+            ]
+        )
+    parts.store.delete(["a"])
+
+    def left(session: str, user: str) -> tuple[set[str], set[str]]:
+        return parts.store.left_to_others(MESSAGES, session, {*"abcdx"}, ("user", user))
+
+    assert left("s1", "bob") == ({"a"}, {"d", "x"})
+    assert left("s1", "ann") == ({"c"}, {"d", "x"})
+    assert left("s1", "cid") == ({*"abc"}, {"d", "x"})
+    assert left("s2", "ann") == (set(), set())
+    assert left("s3", "bob") == (set(), set())
+
+
 def test_a_write_of_many_records_is_read_back_by_many_ids(parts: Parts) -> None:
     memories = [Memory(id=f"m{i}", content=f"text {i}", scope_id=str(i % 2)) for i in range(3000)]
     parts.save(*memories)
