@@ -34,9 +34,7 @@ _TOKEN = regex.compile(
     r"|(?P<symbol>(?!\p{Emoji_Modifier})[\p{S}#%&*/@\\{}\[\]_])",
 )
 # The same for text that is ASCII alone, three times as fast.
-_ASCII_TOKEN = re.compile(
-    rf"(?P<word>[a-z0-9]+(?:{_JOINER}[a-z0-9]+)*)|(?P<symbol>[$+<=>`|~^#%&*/@\\{{}}\[\]_])"
-)
+_ASCII_TOKEN = re.compile(rf"[a-z0-9]+(?:{_JOINER}[a-z0-9]+)*|[$+<=>`|~^#%&*/@\\{{}}\[\]_]")
 _LAST_WORD = regex.compile(rf"(?V1){_WORD}$")
 _PARTS = regex.compile(rf"(?V1){_WORD}(?:'{_WORD})*")
 # Marks that people leave out when they type. Elsewhere a mark makes another letter (Cyrillic short
@@ -107,6 +105,15 @@ class _Analysis:
     """Terms of one character that stand for a whole run."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """What a word, a compound or a symbol gives to an analysis."""
+
+    terms: tuple[str, ...]
+    weak: frozenset[str]
+    compound: str | None
+
+
 def normalize(text: str) -> str:
     """Fold what Unicode and typography write differently: forms, case, accents, quotes."""
     if text.isascii():
@@ -165,18 +172,27 @@ def readable_terms(terms: Iterable[str]) -> str:
 def _analyze(text: str) -> _Analysis:
     analysis = _Analysis()
     text = normalize(text)
-    pattern = _ASCII_TOKEN if text.isascii() else _TOKEN
-    for match in pattern.finditer(text):
+    if text.isascii():
+        for token in _ASCII_TOKEN.findall(text):
+            _add(analysis, _read_word(token) if token[0].isalnum() else _read_symbol(token))
+        return analysis
+    for match in _TOKEN.finditer(text):
         token = match.group()
         if match.lastgroup == "word":
-            _add_word(analysis, token)
+            _add(analysis, _read_word(token))
         elif match.lastgroup == "run":
             _add_run(analysis, token)
         else:
-            term = chr(_PRIVATE_USE + ord(token)) if token.isascii() else token
-            analysis.terms.append(term)
-            analysis.weak.add(term)
+            _add(analysis, _read_symbol(token))
     return analysis
+
+
+def _add(analysis: _Analysis, token: _Token) -> None:
+    analysis.terms += token.terms
+    if token.weak:
+        analysis.weak |= token.weak
+    if token.compound is not None:
+        analysis.compounds.append(token.compound)
 
 
 def _add_run(analysis: _Analysis, run: str) -> None:
@@ -188,17 +204,23 @@ def _add_run(analysis: _Analysis, run: str) -> None:
         analysis.run_ends.append(run[-1])
 
 
-def _add_word(analysis: _Analysis, token: str) -> None:
+# Kept, because most words come again, and reading one takes longer than all the rest.
+@lru_cache(maxsize=65536)
+def _read_word(token: str) -> _Token:
+    """Read a word or a compound."""
     parts = [token]
     if not token.isalnum():
         parts = [part for piece in _PARTS.findall(token) for part in _split_apostrophe(piece)]
-    for part in parts:
-        term = _stem(part)
-        analysis.terms.append(term)
-        if part in STOP_WORDS:
-            analysis.weak.add(term)
-    if len(parts) > 1:
-        analysis.compounds.append(_WHOLE_JOINER.join(parts)[:MAX_TERM_LENGTH])
+    terms = tuple(map(_stem, parts))
+    weak = frozenset(term for term, part in zip(terms, parts, strict=True) if part in STOP_WORDS)
+    compound = _WHOLE_JOINER.join(parts)[:MAX_TERM_LENGTH] if len(parts) > 1 else None
+    return _Token(terms, weak, compound)
+
+
+@lru_cache(maxsize=4096)
+def _read_symbol(token: str) -> _Token:
+    term = chr(_PRIVATE_USE + ord(token)) if token.isascii() else token
+    return _Token((term,), frozenset([term]), None)
 
 
 def _split_apostrophe(word: str) -> list[str]:
