@@ -10,9 +10,12 @@ from servers.openai_embeddings import EmbeddingServer
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings
 
-# No test may pick up a key or a setting of whoever runs it.
-for name in [name for name in os.environ if name.startswith(("AGENTMEM_", "OPENAI_"))]:
-    if name != "AGENTMEM_DATA":
+# No test may pick up a key or a setting of whoever runs it, trace what it does to a service, or ask
+# a proxy for what is on loopback.
+KEPT = {"AGENTMEM_DATA", "AGENTMEM_MODELS"}
+FOREIGN = ("AGENTMEM_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
+for name in set(os.environ) - KEPT:
+    if name.upper().startswith(FOREIGN) or name.lower().endswith("_proxy"):
         del os.environ[name]
 
 

@@ -146,8 +146,6 @@ def test_02_terms_are_alternatives_and_more_of_them_rank_higher(
     keyword_side.keep(*reversed(ranked), *NOISE)
 
     assert keyword_side.find(query) == ranked
-    with_one = ranked[-1]
-    assert with_one in keyword_side.find(query)
 
 
 @pytest.mark.parametrize(

@@ -226,15 +226,16 @@ def test_what_a_turn_may_see_is_found(
     result = corpus.search_memories(words[0], 100, config=config)
     found = {hit.id for hit in result.results}
 
-    expected = 0
-    for i in range(300):
-        record = corpus.get(f"memory-{i}")
-        if record is None or words[0] not in record.content.split(" "):
-            continue
-        if may_see(record, config):
-            expected += 1
-            assert record.id in found or len(found) == 100
-    assert expected > 0 or config is not None
+    records = [corpus.get(f"memory-{i}") for i in range(300)]
+    holders = {
+        record.id
+        for record in records
+        if record and words[0] in record.content.split(" ") and may_see(record, config)
+    }
+    missing = holders - found
+    # What is left out has made room for others that hold the word.
+    assert not missing or (len(found) == 100 and all(hit.keyword_rank for hit in result.results))
+    assert holders or config is not None
 
 
 @settings(ANY_QUERY, max_examples=200)

@@ -194,10 +194,7 @@ class TestExplain:
             ("tea [/nonsense]", "tea [/nonsense]"),
             ("tea\n\nat  five", "tea at five"),
             ("tea " + "x" * 200, "tea " + "x" * 116 + " ..."),
-            pytest.param(
-                "tea \x1b[31m",
-                "tea \ufffd[31m",
-            ),
+            ("tea \x1b[31m", "tea \ufffd[31m"),
         ],
     )
     def test_contents_are_one_short_line_and_no_markup(

@@ -272,7 +272,7 @@ def test_a_database_garbled_in_the_middle_is_named_and_reported(folder: Path) ->
             assert not all(finding.ok for finding in memory.check())
     except StorageError as error:
         assert str(path) in str(error)  # noqa: PT017
-    assert len(path.read_bytes()) == len(before)
+    assert path.read_bytes() == before
 
 
 def test_a_full_disk_refuses_writes_and_answers_searches(folder: Path) -> None:

@@ -31,6 +31,7 @@ def kill_some_writers(folder: Path, round_: int, dice: random.Random) -> list[li
         assert "opened" in writer.stdout.readline()
     for writer in writers:
         time.sleep(dice.uniform(0.01, 0.3))
+        assert writer.poll() is None, "it ended by itself, before it was killed"
         writer.kill()
     return [processes.lines(writer) for writer in writers]
 
@@ -61,8 +62,9 @@ def check_by_keyword(memory: AgentMemory, expected: Expected, former: Expected) 
             assert found_by_keyword(memory, number) == [id_]
         else:
             assert memory.get(id_) is None
-        if id_ in former and former[id_] != number:
-            assert found_by_keyword(memory, former[id_] or 0) == []
+        before = former.get(id_)
+        if before is not None and before != number:
+            assert found_by_keyword(memory, before) == []
 
 
 def check_by_vector(memory: AgentMemory, expected: Expected) -> None:

@@ -1,7 +1,6 @@
 """Reciprocal Rank Fusion of two ranked lists."""
 
 import itertools
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -102,13 +101,6 @@ def test_a_record_in_the_depth_of_one_list_and_below_it_in_the_other() -> None:
     assert fuse(keyword, vector)[0].id == "k0"
     assert place.score == pytest.approx(1 / 61)
     assert (place.keyword_rank, place.vector_rank) == (1, FUSION_DEPTH + 6)
-
-
-def test_one_order_for_ever() -> None:
-    keyword, vector = [f"id{i}" for i in range(50)], [f"id{i}" for i in range(25, 75)]
-    random.Random(1).shuffle(keyword)  # noqa: S311  (a test, not a secret)
-
-    assert all(fuse(keyword, vector) == fuse(keyword, vector) for _ in range(50))
 
 
 def test_the_parts_of_a_score_are_told() -> None:
