@@ -19,7 +19,7 @@ PACKAGE = FOLDER.parent / "langchain_agentmem"
 
 # From the ground up. A module imports from lower layers, and from its own.
 LAYERS = (
-    ("errors", "quoting", "workers"),
+    ("errors", "quoting", "workers", "messages"),
     ("records",),
     ("results", "scopes", "capture", "documents", "interchange", "reports"),
     ("embeddings",),

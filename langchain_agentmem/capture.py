@@ -9,26 +9,27 @@ from pydantic import BaseModel
 
 from langchain_agentmem.errors import describe
 from langchain_agentmem.records import Memory, Message, Record, utc_now
-from langchain_agentmem.scopes import Turn, check_scope
+from langchain_agentmem.scopes import Turn
 
 
-def as_memories(memories: Iterable[Any], turn: Turn, scope: str | None = None) -> list[Memory]:
+def as_memories(memories: Iterable[Any], turn: Turn) -> list[Memory]:
     """Check memories and file them under their owner.
 
     Raises:
         TypeError: They are no list, or one is no `Memory`; its position is named.
+        ValueError: A memory names a scope that the turn lacks the ids for.
     """
     filed: list[Memory] = []
     for position, memory in enumerate(listed("memories", memories, "memories")):
         if not isinstance(memory, Memory):
             msg = f"memories[{position}] is a {type(memory).__name__}, not a Memory"
             raise TypeError(msg)
-        filed.append(memory.model_copy(update=_owner(memory, turn, scope)))
+        filed.append(memory.model_copy(update=_owner(memory, turn)))
     return filed
 
 
 def as_messages(
-    session_key: str | None, messages: Iterable[Any], turn: Turn, scope: str | None = None
+    session_key: str | None, messages: Iterable[Any], turn: Turn
 ) -> tuple[list[Message], int]:
     """Convert messages of a conversation and file them under their owner.
 
@@ -58,8 +59,7 @@ def as_messages(
                 message = Message.from_langchain(
                     item, recorded_at=now + timedelta(microseconds=position)
                 )
-            # LangChain asks a tool's output for its `tool_call_id` with a KeyError.
-            except (ValueError, NotImplementedError, TypeError, KeyError) as error:
+            except ValueError as error:
                 msg = f"messages[{position}] cannot be read: {describe(error)}"
                 raise ValueError(msg) from error
             # The time was ours, not the message's: captured again, it keeps its first one.
@@ -68,7 +68,7 @@ def as_messages(
         if message is None:
             skipped += 1
             continue
-        update: dict[str, Any] = _owner(message, turn, scope)
+        update: dict[str, Any] = _owner(message, turn)
         update["session_key"] = _session(session_key, message, position)
         filed.append(message.model_copy(update=update))
     return filed, skipped
@@ -123,13 +123,10 @@ def _session(session_key: str, message: Message, position: int) -> str:
     return own or session_key
 
 
-def _owner(record: Record, turn: Turn, scope: str | None) -> dict[str, Any]:
+def _owner(record: Record, turn: Turn) -> dict[str, Any]:
     """Return whose the record is: its own say first, then the turn's."""
-    if record.scope_id:
+    if record.scope_id or turn == Turn():
         return {}
-    if scope is None and "scope" in record.model_fields_set and turn != Turn():
-        scope = record.scope
-    if scope is None and turn == Turn():
-        return {}
-    owner_scope, scope_id = turn.files_under(None if scope is None else check_scope(scope))
-    return {"scope": owner_scope, "scope_id": scope_id}
+    own = record.scope if "scope" in record.model_fields_set else None
+    scope, scope_id = turn.files_under(own)
+    return {"scope": scope, "scope_id": scope_id}

@@ -11,8 +11,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, TypedDict, get_args
 
 import regex
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import ChatMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from langchain_agentmem.messages import read_message, text_of
 
 Scope = Literal["thread", "user", "persona", "organization"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -366,29 +368,16 @@ class Message(Record):
         Raises:
             ValueError: The message, or its role, cannot be read.
         """
-        if not isinstance(message, BaseMessage):
-            message = convert_to_messages([message])[0]
-        content = _content_text(message)
+        read = read_message(message)
+        content = text_of(read)
         if is_blank(content):
             return None
-        role = message.role if message.type == "chat" else message.type
         return cls(
-            id=message.id or "",
+            id=read.id or "",
             session_key=session_key,
-            role=role,
-            name=message.name or None,
+            role=read.role if isinstance(read, ChatMessage) else read.type,
+            name=read.name or None,
             content=content,
             recorded_at=utc_now() if recorded_at is None else recorded_at,
             **fields,
         )
-
-
-def _content_text(message: BaseMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    texts = (
-        block if isinstance(block, str) else block.get("text", "")
-        for block in message.content
-        if isinstance(block, str) or block.get("type") in ("text", "text-plain")
-    )
-    return "\n".join(text for text in texts if isinstance(text, str) and text)

@@ -18,7 +18,13 @@ from langchain.agents.middleware import (
     PIIMiddleware,
     SummarizationMiddleware,
 )
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -441,6 +447,23 @@ class TestFailures:
         assert "recall failed" in caplog.text
         assert "capture failed" in caplog.text
         assert "4711" not in caplog.text
+
+    @pytest.mark.parametrize("how", ["invoke", "ainvoke"])
+    async def test_a_failure_is_told_once_however_often_the_model_is_called(
+        self, memory: AgentMemory, how: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        model = ScriptedModel(script=search_then_repeat("memory_search", text="I look."))
+        agent = agent_of(
+            memory,
+            model,
+            tools=AgentMemoryToolkit(memory=memory).get_tools(),
+            checkpointer=InMemorySaver(),
+        )
+        memory.close()
+        state = await run(agent, how, said("My secret is 4711"), turn())
+        assert any(isinstance(each, ToolMessage) for each in state)
+        assert caplog.text.count("capture failed") == 1
+        assert caplog.text.count("recall failed") == 1
 
     def test_a_turn_without_a_user_is_not_kept_where_one_is_required(self, tmp_path: Path) -> None:
         with AgentMemory.open(tmp_path / "m", embedding="none", require_scope=True) as memory:

@@ -364,3 +364,22 @@ def test_content_that_shows_nothing_is_blank(content: str) -> None:
 @pytest.mark.parametrize("content", ["\U0001f333", "\u200b.", "\ue000", "\u0301"])
 def test_content_that_shows_anything_is_not(content: str) -> None:
     assert Memory(content=content).content == content
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"role": "critic", "content": "x"},
+        {"role": "tool", "content": "x"},
+        {"content": "x"},
+        {"role": "user", "content": 5},
+        ("user",),
+        5,
+        None,
+        object(),
+    ],
+    ids=repr,
+)
+def test_whatever_cannot_be_read_as_a_message_is_one_kind_of_error(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Message.from_langchain(given)

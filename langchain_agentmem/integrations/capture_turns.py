@@ -18,6 +18,7 @@ from langchain_agentmem.integrations.turns import (
     session_of,
     spoken,
     turn_begins,
+    unreadable,
 )
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.results import WriteReport
@@ -25,6 +26,7 @@ from langchain_agentmem.scopes import Turn
 from langchain_agentmem.storage.kinds import MESSAGES
 
 _CONVERSATIONS_KNOWN = 512
+_NAMED = 5
 
 _Key = tuple[Turn, str]
 
@@ -88,6 +90,12 @@ class Capture:
 
     def _save(self, messages: Sequence[Any], config: Mapping[str, Any]) -> WriteReport | None:
         said = list(spoken(messages))
+        if unread := list(unreadable(messages)):
+            # Not their text: it is what was said.
+            named = ", ".join(
+                f"messages[{n}] ({type(messages[n]).__name__})" for n in unread[:_NAMED]
+            )
+            self._limit.warn(f"capture leaves out what cannot be read as a message: {named}")
         session = session_of(said, config)
         turn = Turn.from_config(config)
         ids = ids_of(said, config, session)

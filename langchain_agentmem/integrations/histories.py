@@ -7,19 +7,20 @@ captures it by: what was captured already is not saved twice.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage, messages_from_dict
-from langchain_core.messages.utils import convert_to_messages
 
 from langchain_agentmem.errors import describe
 from langchain_agentmem.integrations.imports import import_lines
-from langchain_agentmem.integrations.turns import Spoken, ids_of, spoken
+from langchain_agentmem.integrations.turns import Spoken, ids_of, spoken, unreadable
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
+from langchain_agentmem.messages import read_message
 from langchain_agentmem.records import Message
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.scopes import Turn
@@ -119,10 +120,12 @@ def import_threads(
         config: The `RunnableConfig` of a turn, for ids that a checkpoint does not name.
 
     Returns:
-        The report; threads without messages are among its problems.
+        The report; threads without messages, messages that cannot be read and turns that may save
+        nothing are among its problems.
 
     Raises:
         TypeError: `checkpointer` is none.
+        ValueError: An id in `config` is not text or a number.
         StorageError: The database cannot be written.
     """
     if not callable(getattr(checkpointer, "list", None)):
@@ -131,36 +134,43 @@ def import_threads(
     if isinstance(threads, str):
         threads = [threads]
     chosen = _threads_of(checkpointer) if threads is None else dict.fromkeys(threads)
+    unless_named = Turn.from_config(config)
     report = ImportReport()
     for thread in chosen:
         try:
-            report += _import_thread(memory, checkpointer, thread, messages_key, config)
+            report += _import_thread(memory, checkpointer, thread, messages_key, unless_named)
         except (ValueError, NotImplementedError, TypeError) as error:
             problem = f'thread "{thread}" cannot be read: {describe(error)}'
-            report += ImportReport(skipped=1, problems=[problem], pending=report.pending)
-    return report
+            report += ImportReport(skipped=1, problems=[problem])
+    return report + ImportReport(pending=memory.status().pending)
 
 
 def _import_thread(
-    memory: AgentMemory, checkpointer: Any, thread: str, key: str, config: Config | None
+    memory: AgentMemory, checkpointer: Any, thread: str, key: str, unless_named: Turn
 ) -> ImportReport:
     said: list[Spoken] | None = None
+    unread: list[str] = []
     run: dict[str, Any] = {}
     begun: dict[str, tuple[datetime, dict[str, Any]]] = {}  # when each message came, in whose run
     start = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     for point in checkpointer.list(start):  # the latest first
-        messages = list(spoken(_messages_in(point, key)))
+        state = _messages_in(point, key)
+        messages = list(spoken(state))
         if said is None:
             said = messages
-        run = _run_of(point, thread, config, later=run)
+            unread = [
+                f'thread "{thread}": message {position + 1} cannot be read'
+                for position in unreadable(state)
+            ]
+        run = _run_of(point, thread, unless_named, later=run)
         moment = datetime.fromisoformat(point.checkpoint["ts"])
         begun |= dict.fromkeys(ids_of(messages, run, thread), (moment, run))
+    report = ImportReport(skipped=len(unread), problems=unread)
     if not said:
         problem = f'thread "{thread}": there are no messages under "{key}" in its state'
-        return ImportReport(problems=[problem])
+        return report if unread else ImportReport(problems=[problem])
     came = [begun[id_] for id_ in ids_of(said, run, thread)]
     records = _records(said, (moment for moment, _ in came), run, "")
-    report = ImportReport()
     lines = [
         (Line(Path(thread), each.position + 1, record, unit=UNIT), of)
         for each, record, (_, of) in zip(said, records, came, strict=True)
@@ -168,20 +178,26 @@ def _import_thread(
     # In a thread of several users each turn belongs to the user whose run it was.
     for _, turns in groupby(lines, lambda line: Turn.from_config(line[1])):
         together = list(turns)
-        report += import_lines(memory, [line for line, _ in together], config=together[0][1])
+        try:
+            report += import_lines(memory, [line for line, _ in together], config=together[0][1])
+        except ValueError as error:  # the memory takes nothing of such a turn
+            first, last = together[0][0].number, together[-1][0].number
+            problem = f'thread "{thread}": messages {first} to {last} not saved: {describe(error)}'
+            report += ImportReport(skipped=len(together), problems=[problem])
     return report
 
 
 def _run_of(
-    point: Any, thread: str, config: Config | None, *, later: dict[str, Any]
+    point: Any, thread: str, unless_named: Turn, *, later: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the config of the run that wrote a checkpoint; if it names no user, the later one's.
 
     A state that was changed by hand names none, say.
     """
-    ids = {**((config or {}).get("configurable") or {}), **(point.metadata or {})}
+    own = asdict(Turn.from_config({"configurable": point.metadata or {}}))
+    ids = {name: id_ or getattr(unless_named, name) for name, id_ in own.items()}
     run = {"configurable": {**ids, "thread_id": thread}}
-    return run if Turn.from_config(run).user_id or not later else later
+    return run if ids["user_id"] or not later else later
 
 
 def _threads_of(checkpointer: Any) -> dict[str, None]:
@@ -245,4 +261,4 @@ def _message(item: Any) -> BaseMessage:
         item = {"type": kwargs.get("type"), "data": kwargs}
     if isinstance(item, dict) and isinstance(item.get("data"), dict):
         return messages_from_dict([item])[0]
-    return convert_to_messages([item])[0]
+    return read_message(item)

@@ -8,8 +8,10 @@ import asyncio
 import contextvars
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -22,6 +24,8 @@ T = TypeVar("T")
 DEFAULT_TIMEOUT_SECONDS = 2.0
 MOST_AT_ONCE = 64
 """Jobs of one `TimeLimit` that may be under way: a memory that hangs must not fill the process."""
+SILENT_SECONDS = 60.0
+"""How long the same warning is not repeated."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Job(Generic[T]):
 
     async def aresult(self) -> T:
         """Wait for the result without blocking the event loop."""
+        if self.future.done():  # a loop would take a turn to learn that, and the time may be up
+            return self.result()
         try:
             # Shielded: a caller that stops waiting does not call the work off.
             waited = asyncio.shield(asyncio.wrap_future(self.future))
@@ -55,11 +61,14 @@ class Job(Generic[T]):
 
     def _given_up(self, error: Exception) -> T:
         what, seconds = self.limit.what, self.limit.seconds
+        if self.future.done() and self.future.exception() is None:
+            return self.future.result()  # it came while the waiting was given up
         if isinstance(error, TimeoutError) and not self.future.done():
-            logger.warning("%s took longer than %g s; the run goes on without it", what, seconds)
+            self.limit.warn(f"{what} took longer than {seconds:g} s; the run goes on without it")
         else:
             # Not the error's text: it may repeat what was said.
-            logger.warning("%s failed; the run goes on without it: %s", what, trace(error))
+            failed = f"{what} failed; the run goes on without it: {trace(error)}"
+            self.limit.warn(failed, of=_origin(error))
         return self.otherwise
 
 
@@ -82,6 +91,8 @@ class TimeLimit:
             raise ValueError(msg)
         self.seconds = seconds
         self.what = what
+        self._warned: dict[Hashable, float] = {}
+        self._lock = threading.Lock()
         self._workers = Workers(MOST_AT_ONCE, f"agentmem-{what}")
 
     def start(self, work: Callable[[], T], *, otherwise: T) -> Job[T]:
@@ -93,3 +104,25 @@ class TimeLimit:
             future = Future()
             future.set_exception(error)
         return Job(future, self, otherwise, started)
+
+    def warn(self, text: str, *, of: Hashable = None) -> None:
+        """Log a warning; if the same was logged within the last minute, at DEBUG.
+
+        A memory that is closed or full fails at each step of each run.
+
+        Args:
+            text: What is said. Nothing of records or messages.
+            of: What makes two warnings the same; None: the text.
+        """
+        now, key = time.monotonic(), text if of is None else of
+        with self._lock:
+            recent = {each: at for each, at in self._warned.items() if now - at < SILENT_SECONDS}
+            level = logging.DEBUG if key in recent else logging.WARNING
+            self._warned = {key: now, **recent}
+        logger.log(level, "%s", text)
+
+
+def _origin(error: Exception) -> Hashable:
+    """Return of what type an error is and where it was raised, whoever called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return type(error), (frames[-1].filename, frames[-1].lineno) if frames else None

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, RemoveMessage
 
-from langchain_agentmem.records import LONGEST_ID, Message, clean_id
+from langchain_agentmem.messages import read_message
+from langchain_agentmem.records import LONGEST_ID, Message, clean_id, is_blank
 from langchain_agentmem.scopes import Turn
 
 BLOCK_START = "<memories>"
@@ -42,10 +43,13 @@ def spoken(messages: Sequence[Any]) -> Iterator[Spoken]:
 
     System prompts, tool output and tool calls are no speech, nor is what LangChain puts into
     somebody's mouth (the summary of a shortened conversation, say). A recalled block that got into
-    a message is cut out of it.
+    a message is cut out of it. What is `unreadable` is passed over.
     """
     for position, given in enumerate(messages):
-        message = given if isinstance(given, BaseMessage) else convert_to_messages([given])[0]
+        try:
+            message = read_message(given)
+        except ValueError:
+            continue
         if isinstance(message, RemoveMessage) or message.additional_kwargs.get("lc_source"):
             continue
         try:
@@ -56,8 +60,17 @@ def spoken(messages: Sequence[Any]) -> Iterator[Spoken]:
         if record is None or record.role not in ("user", "assistant"):
             continue
         text = _BLOCK.sub("\n", record.content) if BLOCK_START in record.content else record.content
-        if text.strip():
+        if not is_blank(text):
             yield Spoken(message, record.role, text, position)
+
+
+def unreadable(messages: Sequence[Any]) -> Iterator[int]:
+    """Yield the positions of what LangChain reads as no message."""
+    for position, given in enumerate(messages):
+        try:
+            read_message(given)
+        except ValueError:
+            yield position
 
 
 def turn_begins(messages: Sequence[Spoken]) -> int:

@@ -338,6 +338,42 @@ def test_a_failure_is_told_in_the_log_and_made_good_later(
     assert report.saved == 3
 
 
+UNREADABLE = [
+    {"role": "critic", "content": "secret"},
+    {"role": "tool", "content": "secret"},
+    {"type": "human"},
+    5,
+    None,
+    ["secret"],
+    ("user",),
+    object(),
+]
+
+
+@pytest.mark.parametrize("item", UNREADABLE, ids=repr)
+def test_what_is_no_message_loses_no_other(
+    keyword_memory: AgentMemory, item: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a state that is a plain list, say: it stays there, and is seen with every turn."""
+    keyword_memory.add_memory("green tea", config=ANN)
+    one = Capture(keyword_memory, timeout=60)
+    talk: list[Any] = [("user", "Tea?"), item, ("assistant", "Green."), ("user", "Which tea?")]
+    for end in (2, 3, 4):
+        one.save(talk[:end], ANN)
+    assert texts(keyword_memory) == [talk[0], talk[2], talk[3]]
+    assert "green tea" in Recall(keyword_memory, timeout=60).block(talk, ANN)
+    assert caplog.text.count(f"messages[1] ({type(item).__name__})") == 1
+    assert "secret" not in caplog.text
+
+
+def test_what_shows_nothing_is_not_said(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_memory("green tea", config=ANN)
+    block = Recall(keyword_memory, timeout=60).block([HumanMessage("Which tea?")], ANN)
+    talk: list[Any] = [HumanMessage(f"\u200b{block}\u2060"), HumanMessage("Tea?")]
+    capture(keyword_memory, talk)
+    assert texts(keyword_memory) == [("user", "Tea?")]
+
+
 def test_unusable_options_are_named(keyword_memory: AgentMemory) -> None:
     with pytest.raises(ValueError, match="timeout"):
         Capture(keyword_memory, timeout=0)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from exported import lines
@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_agentmem import AgentMemory
+from langchain_agentmem import AgentMemory, EmbeddingSettings
 from langchain_agentmem.integrations.histories import import_history, import_threads
 
 TALK: list[BaseMessage] = [
@@ -147,6 +147,20 @@ def talk(checkpointer: Any, thread: str, *texts: str, **ids: str) -> None:
         )
 
 
+class PlainState(TypedDict):
+    messages: list[Any]
+
+
+def keep_list(checkpointer: Any, thread: str, messages: list[Any]) -> None:
+    """Keep a state that is a plain list: nothing makes messages of what is in it."""
+    builder: Any = StateGraph(PlainState)
+    builder.add_node("talk", lambda _: {"messages": messages})
+    builder.add_edge(START, "talk")
+    builder.compile(checkpointer=checkpointer).invoke(
+        {"messages": []}, {"configurable": {"thread_id": thread}}
+    )
+
+
 class TestThreads:
     @pytest.fixture(params=["memory", "sqlite"])
     def saver(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
@@ -263,23 +277,61 @@ class TestThreads:
             'thread "nowhere": there are no messages under "messages" in its state'
         ]
 
-    def test_a_thread_that_cannot_be_read_is_named_and_the_rest_is_kept(
-        self, memory: AgentMemory, saver: Any
+    @pytest.mark.parametrize(
+        "bad", [{"role": "alien", "content": "x"}, {"role": "tool", "content": "x"}, {"a": 1}, 5]
+    )
+    def test_a_message_that_cannot_be_read_is_named_and_the_rest_is_kept(
+        self, memory: AgentMemory, saver: Any, bad: Any
     ) -> None:
         talk(saver, "t1", "one")
-        talk(saver, "t2", "two", user_id="")
-        builder: Any = StateGraph(dict)
-        builder.add_node("bad", lambda _: {"messages": [{"role": "alien", "content": "x"}]})
-        builder.add_edge(START, "bad")
-        builder.compile(checkpointer=saver).invoke(
-            {"messages": []}, {"configurable": {"thread_id": "t3"}}
-        )
+        keep_list(saver, "t2", [("user", "two"), bad, ("user", "three")])
+        keep_list(saver, "t3", [bad])
 
         report = import_threads(memory, saver)
 
-        assert report.messages == 4
-        assert len(report.problems) == 1
-        assert 'thread "t3"' in report.problems[0]
+        assert (report.messages, report.skipped) == (4, 2)
+        assert sorted(report.problems) == [
+            'thread "t2": message 2 cannot be read',
+            'thread "t3": message 1 cannot be read',
+        ]
+        assert messages_in(memory, "t2") == [("user", "two"), ("user", "three")]
+
+    @pytest.mark.parametrize("key", ["user_id", "langgraph_user_id"])
+    @pytest.mark.parametrize("of_config", ["user_id", "langgraph_user_id"])
+    def test_the_checkpoints_own_user_comes_before_the_configs(
+        self, memory: AgentMemory, saver: Any, key: str, of_config: str
+    ) -> None:
+        talk(saver, "t1", "one", **{key: "ben"})
+
+        import_threads(memory, saver, config={"configurable": {of_config: "ann"}})
+
+        told = [json.loads(line) for line in lines(memory, only="conversations")]
+        assert {each["scope_id"] for each in told} == {"ben"}
+
+    def test_what_a_turn_may_not_save_is_a_problem_and_the_rest_counts(self, saver: Any) -> None:
+        talk(saver, "t1", "one", "two", user_id="ann")
+        talk(saver, "t1", "three")
+        talk(saver, "t2", "four", user_id="ben")
+        with AgentMemory.in_memory(embedding="none", require_scope=True) as memory:
+            report = import_threads(memory, saver, config={})
+
+        assert (report.messages, report.skipped) == (6, 2)
+        (problem,) = report.problems
+        assert problem.startswith('thread "t1": messages 5 to 6 not saved: config["configurable"]')
+
+    def test_what_waits_for_its_vector_is_counted_though_the_last_thread_has_none(
+        self, saver: Any
+    ) -> None:
+        talk(saver, "t1", "one")
+        settings = EmbeddingSettings(provider="openai_compatible")  # not configured: vectors wait
+        with AgentMemory.in_memory(embedding=settings) as memory:
+            report = import_threads(memory, saver, threads=["t1", "nowhere"])
+
+            assert report.pending == memory.status().pending == 2
+
+    def test_a_config_of_the_wrong_form_is_refused(self, memory: AgentMemory, saver: Any) -> None:
+        with pytest.raises(ValueError, match="user_id"):
+            import_threads(memory, saver, config={"configurable": {"user_id": ["ann"]}})
 
     async def test_an_asynchronous_checkpointer_is_read_in_a_thread(
         self, memory: AgentMemory, tmp_path: Path
