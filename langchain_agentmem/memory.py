@@ -1,6 +1,7 @@
 """`AgentMemory`: the front door. It wires the parts together and holds no logic of theirs."""
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
@@ -52,20 +53,26 @@ class AgentMemory(Searching, Transfer, Upkeep):
         """
         self._require_scope = require_scope
         self._database = database
-        self._keywords = KeywordIndex(database)
-        queue = VectorQueue(database)
-        self._store = RecordStore(database, self._keywords, queue)
-        if database.read_only is None:
-            self._store.file_strays()
-        self._vectors = VectorHalf(
-            database,
-            self._store,
-            queue,
-            embedding=embedding,
-            chroma=chroma,
-        )
-        self._doctor = Doctor(database, self._keywords, queue, self._vectors)
-        self._pipeline = SearchPipeline(self._store, self._keywords, self._vectors, timeout=timeout)
+        with ExitStack() as undo:  # what cannot be opened whole leaves nothing open
+            undo.callback(database.close)
+            self._keywords = KeywordIndex(database)
+            queue = VectorQueue(database)
+            self._store = RecordStore(database, self._keywords, queue)
+            if database.read_only is None:
+                self._store.file_strays()
+            self._vectors = VectorHalf(
+                database,
+                self._store,
+                queue,
+                embedding=embedding,
+                chroma=chroma,
+            )
+            undo.callback(self._vectors.close)
+            self._doctor = Doctor(database, self._keywords, queue, self._vectors)
+            self._pipeline = SearchPipeline(
+                self._store, self._keywords, self._vectors, timeout=timeout
+            )
+            undo.pop_all()
 
     @classmethod
     def open(

@@ -2,7 +2,10 @@
 
 import asyncio
 import inspect
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +30,7 @@ from langchain_agentmem import (
     StorageError,
     WriteReport,
 )
+from langchain_agentmem.storage.database import Database
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 ANNA = {"configurable": {"user_id": "anna", "thread_id": "t1"}}
@@ -113,6 +117,37 @@ class TestOpening:
 
         with pytest.raises(StorageError, match="cannot open the database"):
             AgentMemory.open(tmp_path, embedding="none")
+
+    @pytest.mark.parametrize("where", ["options", "vectors", "embedding"])
+    def test_what_cannot_be_opened_leaves_nothing_open(
+        self, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: Any) -> str:
+            msg = "the disk is gone"
+            raise StorageError(msg)
+
+        options: dict[str, Any] = {"embedding": "local"}
+        if where == "options":
+            options["timeout"] = 0
+        elif where == "embedding":
+            options["embedding"] = 5
+        else:
+            monkeypatch.setattr(Database, "meta", broken)
+        with pytest.raises((ValueError, TypeError, StorageError)) as caught:
+            AgentMemory.open(tmp_path, **options)
+        del caught
+
+        ours = Path("/proc/self/fd")
+        targets = [os.path.realpath(each) for each in ours.iterdir()] if ours.is_dir() else []
+        assert not [each for each in targets if each.startswith(str(tmp_path / "agentmem"))]
+        script = (
+            "import sys; from langchain_agentmem import AgentMemory; "
+            "print(AgentMemory.open(sys.argv[1], embedding='local').status().strategy)"
+        )
+        other = subprocess.run(
+            [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+        )
+        assert other.stdout.split() == ["hybrid"]
 
     def test_vectors_come_after_the_fact(self, tmp_path: Path) -> None:
         with AgentMemory.open(tmp_path, embedding="none") as memory:

@@ -149,7 +149,11 @@ class VectorHalf:
             self.embedder = make_embedder(embedding)
         except EmbeddingError as error:
             self.problem = str(error)
-        self.open_index()
+        try:
+            self.open_index()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def wanted(self) -> bool:
