@@ -11,8 +11,9 @@ from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.searching import Config, Searching
-from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
+from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.doctor import Doctor
+from langchain_agentmem.storage.folder import FILE_NAME, private_folder
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import Changed, RecordStore, Saved

@@ -34,7 +34,7 @@ def open_memory(
     """Open a memory, or end the command with a message."""
     # Not before it is needed: `--help` is to answer at once.
     from langchain_agentmem.memory import AgentMemory
-    from langchain_agentmem.storage.database import FILE_NAME
+    from langchain_agentmem.storage.folder import FILE_NAME
 
     if must_exist and not (folder / FILE_NAME).is_file():
         fail(f"no memory in {folder}: make one with `agentmem import`, or name it with --memory")

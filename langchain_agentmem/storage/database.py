@@ -6,9 +6,7 @@ write; writers take turns, readers never wait for them.
 
 import errno
 import os
-import re
 import sqlite3
-import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,59 +18,14 @@ from weakref import WeakSet
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage.schema import MIGRATIONS
 
-FILE_NAME = "agentmem.sqlite3"
 BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
-_OURS = re.compile(r"(chroma(\.seal|\.trial|\.broken-\d+)?|(queue|vectors)\.lock)$")
-"""What else is in the folder of a memory."""
 _IDLE_READERS = 32  # as many as a pipeline has workers: opening one anew takes as long as a query
 _DEADLINE_CHECK_STEPS = 2000
 _TORN_BY_FORK = (
     "was in use at the moment of the fork that made this process, and SQLite does not survive "
     "that: fork while nothing uses the memory, or start processes by spawn"
 )
-
-
-def private_folder(folder: str | Path) -> Path:
-    """Return the folder of a memory, made for its user alone if missing.
-
-    Raises:
-        StorageError: It cannot be made, or is no folder.
-        TypeError: It is no path.
-        ValueError: No folder is named.
-    """
-    if not isinstance(folder, str | os.PathLike):
-        msg = f"folder must be a path, not {type(folder).__name__}"
-        raise TypeError(msg)
-    if not str(folder).strip():
-        msg = "folder must not be blank"
-        raise ValueError(msg)
-    path = Path(folder).expanduser().resolve()  # it outlives a chdir
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(PermissionError):  # a folder that cannot be listed can be used
-            _take_from_others(path)
-    except OSError as error:
-        msg = f"cannot use the folder {path}: {error.strerror or error}"
-        raise StorageError(msg) from error
-    return path
-
-
-def _take_from_others(folder: Path) -> None:
-    """Narrow the rights of a memory that was there, where they are wider than those of a new one.
-
-    A folder that holds anything else keeps its own: others may need what is beside the memory.
-    """
-    found = list(folder.iterdir())
-    if os.name != "posix" or (found and not (folder / FILE_NAME).is_file()):
-        return
-    ours = [path for path in found if path.name.startswith(FILE_NAME) or _OURS.match(path.name)]
-    for path in ours if len(ours) < len(found) else [*ours, folder]:
-        with suppress(OSError):  # files come and go
-            state = path.stat(follow_symlinks=False)
-            others_may = state.st_mode & 0o077 and not stat.S_ISLNK(state.st_mode)
-            if others_may and state.st_uid == os.geteuid():
-                path.chmod(stat.S_IMODE(state.st_mode) & ~0o077)
 
 
 class Database:
@@ -105,12 +58,15 @@ class Database:
         if self.location in _torn_by_fork:
             raise StorageError(f"the database {self.location} {_TORN_BY_FORK}")  # noqa: EM102, TRY003
         _databases.add(self)
-        try:
-            with self._used():
+        with self._used():
+            try:
                 self._writer = self._open()
-        except (sqlite3.Error, OSError) as error:
-            msg = f"cannot open the database {self.location}: {error}"
-            raise StorageError(msg) from error
+            except BaseException as error:
+                _databases.discard(self)  # there is nothing that a fork would have to close
+                if not isinstance(error, sqlite3.Error | OSError):
+                    raise
+                msg = f"cannot open the database {self.location}: {error}"
+                raise StorageError(msg) from error
 
     @property
     def location(self) -> str:
@@ -180,7 +136,8 @@ class Database:
 
     def checkpoint(self) -> None:
         """Move what the write-ahead log holds into the file, and empty the log."""
-        with self._write_lock, self._errors_named("write"):
+        self.check_usable()  # before any lock: see `write`
+        with self._used(), self._write_lock, self._errors_named("write"):
             self.check_usable()
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -263,8 +220,7 @@ class Database:
         if self.path is None:
             return self._migrated(self._connect())
         try:
-            # SQLite gives its other files the mode of this one.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            _create_private(self.path)
             return self._migrated(self._connect())
         except (sqlite3.OperationalError, OSError) as error:
             if not self.path.is_file() or not _is_unwritable(error):
@@ -280,13 +236,16 @@ class Database:
             connection = self._connect()
             try:
                 version = self._check_ours(connection)
+                if version < len(MIGRATIONS):
+                    msg = f"{self.location} is of an older version and cannot be upgraded here"
+                    raise StorageError(msg)  # noqa: TRY301
             except sqlite3.OperationalError:
                 connection.close()
-                continue
-            if version < len(MIGRATIONS):
-                msg = f"{self.location} is of an older version and cannot be upgraded here"
-                raise StorageError(msg)
-            return connection
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
         msg = "it can be neither written nor read"
         raise sqlite3.OperationalError(msg)
 
@@ -299,14 +258,21 @@ class Database:
             uri=self._uri is not None,
         )
         connection.row_factory = sqlite3.Row
-        if self._uri is None:
-            if self.path is not None:
-                # Turning WAL on writes to the file, which must be ours for that.
-                self._check_ours_at_once(connection)
-                _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
+        try:
+            if self._uri is None:
+                self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        if self.path is not None:
+            # Turning WAL on writes to the file, which must be ours for that.
+            self._check_ours_at_once(connection)
+            _retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL"))
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is purged is gone from disk
 
     def _migrated(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         try:
@@ -354,9 +320,22 @@ class Database:
 _databases: WeakSet[Database] = WeakSet()
 _torn_by_fork: set[str] = set()
 _kept_unused: list[Database] = []
+_creating = Lock()
+
+
+def _create_private(path: Path) -> None:
+    """Make the file for its user alone if it is missing: SQLite gives its others the same mode.
+
+    A file that is there is not opened: whoever closes any descriptor of a file gives up all locks
+    that this process has on it, those of SQLite included. Hence one creation at a time, too.
+    """
+    with _creating, suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _let_go_after_fork() -> None:
+    global _creating  # noqa: PLW0603
+    _creating = Lock()
     for database in list(_databases):
         database.let_go_after_fork()
 

@@ -21,6 +21,7 @@ from threading import Lock
 from types import TracebackType
 
 from langchain_agentmem.storage import index_trial
+from langchain_agentmem.storage.folder import NEW_SUFFIX, SEAL_SUFFIX, TRIAL_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class IndexFiles:
     def __init__(self, folder: Path) -> None:
         """Look after the files in `folder`; use `of`, which has one object for a folder."""
         self._folder = folder
-        self._seal_file = folder.with_name(f"{folder.name}.seal")
+        self._seal_file = folder.with_name(f"{folder.name}{SEAL_SUFFIX}")
         self._calls: list[None] = []  # a list, because append and pop are atomic
         self._begun = 0
         self._sealing = Lock()
@@ -183,7 +184,7 @@ class IndexFiles:
         python = os.fsdecode(get_executable() or "")
         if getattr(sys, "frozen", False) or not Path(python).name.startswith(("python", "pypy")):
             return None
-        copy = self._folder.with_name(f"{self._folder.name}.trial")
+        copy = self._folder.with_name(f"{self._folder.name}{TRIAL_SUFFIX}")
         shutil.rmtree(copy, ignore_errors=True)  # of a process that died in the middle
         try:
             shutil.copytree(self._folder, copy)
@@ -233,7 +234,7 @@ def _flush(path: Path) -> None:
 
 
 def _write_private(path: Path, text: str) -> None:
-    new = path.with_name(f"{path.name}.new")
+    new = path.with_name(f"{path.name}{NEW_SUFFIX}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(text)

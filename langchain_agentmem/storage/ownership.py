@@ -19,8 +19,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-OWNER_LOCK = "vectors.lock"
-TURN_LOCK = "queue.lock"
+from langchain_agentmem.storage.folder import OWNER_LOCK, TURN_LOCK
+
 TURN_TIMEOUT_SECONDS = 20.0
 TURN_POLL_SECONDS = 0.01
 

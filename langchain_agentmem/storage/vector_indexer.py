@@ -19,12 +19,9 @@ from langchain_agentmem.embeddings.embedder import Embedded, Embedder
 from langchain_agentmem.errors import describe, trace
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
+from langchain_agentmem.storage.folder import TURN_LOCK
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
-from langchain_agentmem.storage.ownership import (
-    TURN_LOCK,
-    TURN_POLL_SECONDS,
-    TURN_TIMEOUT_SECONDS,
-)
+from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS, TURN_TIMEOUT_SECONDS
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors

@@ -23,6 +23,7 @@ from langchain_agentmem.errors import EmbeddingError, StorageError, describe
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage import vector_index
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.folder import BROKEN_SUFFIX, CHROMA_FOLDER
 from langchain_agentmem.storage.index_files import IndexFiles
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.ownership import Ownership, turns
@@ -36,7 +37,6 @@ from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 
-CHROMA_FOLDER = "chroma"
 RETRY_SECONDS = 1.0
 """How often a vector index that cannot be had is tried again."""
 WRITE_SECONDS = 45.0
@@ -400,7 +400,7 @@ class VectorHalf:
 def _put_aside(folder: Path) -> None:
     if folder.exists():
         number = 1
-        while (aside := folder.with_name(f"{folder.name}.broken-{number}")).exists():
+        while (aside := folder.with_name(f"{folder.name}{BROKEN_SUFFIX}{number}")).exists():
             number += 1
         folder.rename(aside)
         logger.warning("the unusable vector index was moved to %s", aside)

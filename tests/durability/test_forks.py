@@ -42,6 +42,21 @@ def test_a_fork_while_other_threads_write_hangs_no_child(tmp_path: Path) -> None
             assert works or "in use at the moment of the fork" in line["error"]
 
 
+def test_a_fork_while_the_log_is_emptied_hangs_no_child(tmp_path: Path) -> None:
+    reopened, child, parent = processes.run("fork_during_checkpoint", folder=str(tmp_path / "m"))
+    assert child == {"child": "ended"}
+    assert "in use at the moment of the fork" in reopened["error"]
+    assert parent == {"parent_lost": []}
+
+
+def test_a_failed_opening_keeps_no_memory_from_letting_go(tmp_path: Path) -> None:
+    reopened, child, parent = processes.run("fork_after_failed_open", folder=str(tmp_path / "m"))
+    assert child == {"child": "ended"}
+    assert "m3" in reopened["result"]
+    assert "not a database" in parent["failed"]
+    assert parent["ignored"] == [], "Python tells of exceptions in what runs after a fork"
+
+
 def test_a_child_that_outlives_its_parent_does_not_keep_the_vector_index(tmp_path: Path) -> None:
     parent = processes.start("orphan", folder=str(tmp_path / "m"), child_seconds=6)
     assert parent.stdout is not None

@@ -15,6 +15,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +275,63 @@ def fork_while_busy(folder: str) -> None:
     stop.set()
     for thread in threads:
         thread.join()
+    memory.close()
+
+
+def fork_during_checkpoint(folder: str) -> None:
+    """Fork while another thread empties the write-ahead log, which waits for a reader."""
+    from threading import Thread
+
+    memory = open_memory(folder, embedding="none")
+    memory.add_memories([_memory(1)])
+    with sqlite3.connect(Path(folder) / "agentmem.sqlite3") as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM memories").fetchone()
+        thread = Thread(target=memory._database.checkpoint)
+        thread.start()
+        while not _is_waited_for(reader):
+            time.sleep(0.01)
+        tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
+        reader.rollback()
+    thread.join()
+    tell(parent_lost=missing(memory, [1], by="keyword"))
+    memory.close()
+
+
+def _is_waited_for(reader: sqlite3.Connection) -> bool:
+    """Whether somebody empties the log: he keeps others from writing meanwhile."""
+    try:
+        with sqlite3.connect(_file_of(reader), timeout=0) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.rollback()
+    except sqlite3.OperationalError:
+        return True
+    return False
+
+
+def _file_of(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+def fork_after_failed_open(folder: str) -> None:
+    """Fork when an opening has failed and its error is kept, beside a memory that is open."""
+    memory = open_memory(folder, embedding="none")
+    memory.add_memories([_memory(1)])
+    broken = Path(folder).with_name("broken")
+    broken.mkdir()
+    (broken / "agentmem.sqlite3").write_text("no database" * 100)
+    kept = None
+    try:
+        open_memory(str(broken), embedding="none")
+    except AgentMemoryError as error:
+        kept = error
+    with closing(os.fdopen(os.dup(2), "w")) as stderr:
+        said = Path(folder).with_name("said")
+        with said.open("w") as file:
+            os.dup2(file.fileno(), 2)
+        tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
+        os.dup2(stderr.fileno(), 2)
+    tell(failed=str(kept), ignored=[line for line in said.read_text().splitlines() if line])
     memory.close()
 
 

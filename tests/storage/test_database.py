@@ -2,9 +2,11 @@
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 
 from langchain_agentmem.errors import StorageError
-from langchain_agentmem.storage.database import FILE_NAME, Database, private_folder
+from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.folder import FILE_NAME
 
 
 @pytest.fixture
@@ -142,6 +145,91 @@ def test_processes_share_a_file(path: Path) -> None:
         assert {f"{worker}-{i}" for worker in (0, 1) for i in range(20)} <= keys(database)
 
 
+_SEEN = """
+import sqlite3, sys
+keys = sqlite3.connect(sys.argv[1]).execute("SELECT key FROM meta").fetchall()
+print(*(key for (key,) in keys))
+"""
+
+
+def seen_by_another_process(path: Path) -> set[str]:
+    asked = [sys.executable, "-c", _SEEN, str(path)]
+    return set(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split())
+
+
+def _open_and_close(path: Path) -> None:
+    Database(path).close()
+
+
+def _fail_to_open(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "_migrate", _refuse)
+        with pytest.raises(StorageError):
+            Database(path)
+
+
+def _refuse(*_: object) -> None:
+    msg = "disk I/O error"
+    raise sqlite3.OperationalError(msg)
+
+
+def _open_for_reading(path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "_migrate", _refuse_to_write)
+        with closing(Database(path)) as database:
+            assert database.read_only
+
+
+def _refuse_to_write(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize("then", [_open_and_close, _fail_to_open, _open_for_reading])
+def test_another_opening_in_the_process_leaves_its_locks(
+    path: Path, then: Callable[[Path], None]
+) -> None:
+    # Closing any descriptor of a file gives up all locks of the process on it. Without them,
+    # another process that closes the file last takes the write-ahead log away from under this one.
+    with closing(Database(path)) as database:
+        put(database, "before")
+        then(path)
+        context: Any = multiprocessing.get_context("spawn")
+        other = context.Process(target=_open_and_close, args=(path,))
+        other.start()
+        other.join(60)
+        assert other.exitcode == 0
+
+        put(database, "after")
+
+        assert path.with_name(f"{path.name}-wal").is_file()
+        assert seen_by_another_process(path) >= {"before", "after"}
+
+
+@pytest.mark.skipif(not Path("/proc/locks").is_file(), reason="the system does not list its locks")
+@pytest.mark.parametrize("then", [_open_and_close, _fail_to_open, _open_for_reading])
+def test_the_system_lists_the_lock_after_another_opening(
+    path: Path, then: Callable[[Path], None]
+) -> None:
+    with closing(Database(path)):
+        inode = f":{path.stat().st_ino} "
+        locked = [line for line in Path("/proc/locks").read_text().splitlines() if inode in line]
+        if not locked:
+            pytest.skip("the locks of this process are not listed here")
+        then(path)
+        listed = Path("/proc/locks").read_text().splitlines()
+        assert [line for line in listed if inode in line]
+
+
+def test_the_files_of_a_database_are_private_even_behind_a_link(path: Path) -> None:
+    real = path.with_name("elsewhere")
+    path.symlink_to(real)
+    with closing(Database(path)) as database:
+        put(database, "a")
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert modes[real.name] == 0o600
+    assert set(modes.values()) == {0o600}
+
+
 def test_a_query_past_its_deadline_is_interrupted(database: Database) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
 
@@ -207,36 +295,6 @@ def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
         Database(tmp_path)
     with pytest.raises(StorageError, match="cannot open the database"):
         Database(tmp_path / "missing" / FILE_NAME)
-
-
-def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
-    folder = private_folder(tmp_path / "deep" / "memory")
-
-    assert folder.is_dir()
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert private_folder(folder) == folder  # and used where it is there
-
-
-@pytest.mark.parametrize("blank", ["", "   "])
-def test_a_folder_must_be_named(blank: str) -> None:
-    with pytest.raises(ValueError, match="folder must not be blank"):
-        private_folder(blank)
-
-
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError, match="cannot use the folder"):
-            private_folder(path)
-
-
-def test_the_home_folder_is_written_with_a_tilde(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    assert private_folder("~/memory") == tmp_path / "memory"
 
 
 def test_first_openings_at_the_same_moment_all_see_a_database_of_this_package(

@@ -8,6 +8,7 @@ import pytest
 from sqlite_without_fts5 import remove_fts5, remove_full_text
 
 from langchain_agentmem import AgentMemory
+from langchain_agentmem.storage.database import Database
 
 Remove = Callable[[pytest.MonkeyPatch], None] | None
 SQLITES: dict[str, Remove] = {"fts5": None, "fts4": remove_fts5, "none": remove_full_text}
@@ -188,7 +189,7 @@ class TestGoingBackAndForth:
             with open_with(sqlite, tmp_path, monkeypatch) as memory:
                 memory.add_memory(f"oak {sqlite}")
         monkeypatch.undo()
-        monkeypatch.setattr("langchain_agentmem.storage.database.os.open", _refuse)
+        monkeypatch.setattr(Database, "_migrated", _refuse)
         with AgentMemory.open(tmp_path, embedding="none") as memory:
             assert memory.status().keyword_index == "fts4"
             assert sorted(contents(memory, "oak")) == ["oak fts4", "oak fts5"]
@@ -199,7 +200,7 @@ class TestGoingBackAndForth:
         with open_with("fts5", tmp_path, monkeypatch) as memory:
             memory.add_memory("oak")
         remove_fts5(monkeypatch)
-        monkeypatch.setattr("langchain_agentmem.storage.database.os.open", _refuse)
+        monkeypatch.setattr(Database, "_migrated", _refuse)
         with AgentMemory.open(tmp_path, embedding="none") as memory:
             assert memory.status().keyword_index is None
             assert "no such module: fts5" in memory.search_memories("oak").notes[0]

@@ -15,6 +15,7 @@ from filelock import Timeout
 
 from langchain_agentmem import AgentMemory
 from langchain_agentmem.storage import ownership
+from langchain_agentmem.storage.folder import OWNER_LOCK, TURN_LOCK
 from langchain_agentmem.storage.ownership import Ownership, turns
 
 # The module alone: importing the package takes seconds.
@@ -156,12 +157,12 @@ def test_threads_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
         thread.join()
 
     assert refused == []
-    assert str(tmp_path / ownership.OWNER_LOCK) not in ownership._held
+    assert str(tmp_path / OWNER_LOCK) not in ownership._held
     with other_process(tmp_path) as process:
         assert said(process) == "True"
 
 
-@pytest.mark.parametrize("name", [ownership.OWNER_LOCK, ownership.TURN_LOCK])
+@pytest.mark.parametrize("name", [OWNER_LOCK, TURN_LOCK])
 def test_the_files_of_the_locks_are_private(tmp_path: Path, name: str) -> None:
     owner = Ownership(tmp_path)
     with turns(tmp_path)():
