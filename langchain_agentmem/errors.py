@@ -10,6 +10,8 @@ Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python; a
 """
 
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 _MAX_DESCRIPTION = 500
 
@@ -44,9 +46,30 @@ def _fields(error: BaseException) -> str | None:
     if not isinstance(error, ValidationError):
         return None
     return "; ".join(
-        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
+        ": ".join(
+            part
+            for part in (
+                ".".join(map(str, item["loc"])),  # empty where it is about the whole
+                item["msg"].removeprefix("Value error, "),
+            )
+            if part
+        )
         for item in error.errors(include_url=False, include_input=False)
     )
+
+
+@contextmanager
+def panics_raised(make: Callable[[BaseException], Exception]) -> Iterator[None]:
+    """Raise what `make` makes of a panic of Rust code: it is no `Exception`.
+
+    Chroma and tokenizers have such code. The type of a panic cannot be imported.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise make(error) from error
 
 
 def trace(error: BaseException) -> str:

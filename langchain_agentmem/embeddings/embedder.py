@@ -20,7 +20,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_agentmem.embeddings.faults import Fault, read_fault
 from langchain_agentmem.embeddings.settings import Fusion
-from langchain_agentmem.errors import EmbeddingError, describe, trace
+from langchain_agentmem.errors import EmbeddingError, describe, panics_raised, trace
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,11 @@ class Embedded:
     """Why the model takes these texts not at all."""
     problem: str | None = None
     """Why the positions in neither were not embedded, or None."""
+
+
+def _broken(_: BaseException) -> EmbeddingError:
+    # What a panic says, it may say of the text.
+    return EmbeddingError("its native code broke down")
 
 
 class _BatchError(Exception):
@@ -169,10 +174,20 @@ class Embedder:
             return cached
         self._check_cool_down()
         try:
-            vector = self._embeddings.embed_query(text)
+            with panics_raised(_broken):
+                vector = self._embeddings.embed_query(text)
         except Exception as error:
             raise self._query_failed(error) from error
         return self._remember(text, vector)
+
+    def check_query(self, text: str) -> None:
+        """Tell whether `embed_query` would embed a query at all, which takes no time to learn.
+
+        Raises:
+            EmbeddingError: The query is not in the cache, and another failed a moment ago.
+        """
+        if self._cached(self._cut(text)) is None:
+            self._check_cool_down()
 
     def forget(self, text: str) -> None:
         """Drop the vector of a query from the cache."""
@@ -230,7 +245,8 @@ class Embedder:
 
     def _call(self, texts: list[str]) -> Vectors:
         try:
-            vectors = self._embeddings.embed_documents(texts)
+            with panics_raised(_broken):
+                vectors = self._embeddings.embed_documents(texts)
         except Exception as error:
             logger.debug("embedding failed:\n%s", trace(error))
             raise _BatchError(read_fault(error)) from error

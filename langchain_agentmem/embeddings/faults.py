@@ -97,7 +97,7 @@ def _retry_after(error: Exception) -> float | None:
         pass
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):  # an absurd time zone is the latter
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())

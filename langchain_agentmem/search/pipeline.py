@@ -1,66 +1,40 @@
 """The search pipeline: ask both indexes at once, fuse their lists, read the records back once.
 
 The sync and the async search differ only in how they wait; what is decided is decided in shared
-methods. A branch that fails or is too slow counts as empty and leaves a note.
+methods.
 """
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from langchain_agentmem.errors import EmbeddingError, describe
 from langchain_agentmem.records import to_epoch_us, utc_now
 from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
 from langchain_agentmem.search.advice import advise, note_of_range
-from langchain_agentmem.search.fusion import FUSIONS, Fused, Ranking
+from langchain_agentmem.search.branches import WORKERS, Branch, VectorBranch, ask_keywords, submit
+from langchain_agentmem.search.fusion import FUSIONS, Fused
 from langchain_agentmem.search.plan import Plan
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.rerank import (
     DIVERSIFIED,
     age_keywords,
     age_vectors,
-    diversify,
     recency_factor,
 )
-from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vectors import VectorHalf
 from langchain_agentmem.workers import Workers
 
-logger = logging.getLogger(__name__)
-
 CONFIGURE_EMBEDDING = (
-    "Memory search is not available: there is neither an embedding nor a keyword index. Configure "
-    "an embedding provider (e.g. openai_compatible) in the embedding.provider setting."
+    "Search is not available: there is neither an embedding nor a keyword index. Configure an "
+    "embedding provider (e.g. openai_compatible) in the embedding.provider setting."
 )
-_WORKERS = 16
 _SPARE = 10
 T = TypeVar("T")
 HitT = TypeVar("HitT", bound=Hit)
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """What one index answered: ids with scores, best first, or a note why it did not."""
-
-    ranking: Ranking = field(default_factory=list)
-    note: str | None = None
-    vector: Vectors | None = None
-    """The query's vector, from the vector branch."""
-    similarity: dict[str, float] = field(default_factory=dict)
-    """The cosine of each id to the query, from the vector branch."""
-    excluded: Condition | None = None
-    """What the query excludes, from the keyword branch."""
-    sources: dict[str, str] = field(default_factory=dict)
-    """By id, the source through which a record matches too, from the keyword branch."""
 
 
 class SearchPipeline:
@@ -92,53 +66,40 @@ class SearchPipeline:
         self._store = store
         self._keywords = keywords
         self._vectors = vectors
-        self._embedder = vectors.embedder
         self._timeout = timeout
-        # Of their own, so that a model that hangs holds up nothing else.
-        self._vector_workers = Workers(_WORKERS, "agentmem-vectors")
-        self._workers = Workers(_WORKERS, "agentmem")
-
-    @property
-    def _nearest(self) -> VectorSearch | None:
-        index = self._vectors.index
-        copies = self._vectors.copies
-        if index is None or copies is None:
-            return None
-        return VectorSearch(self._store, index, copies)
+        self._branch = VectorBranch(store, vectors, timeout)
+        self._workers = Workers(WORKERS, "agentmem")
 
     @property
     def strategy(self) -> Strategy:
         """The best strategy that a search can have."""
-        if self._nearest is None:
+        if not self._branch.available:
             return "none" if self._keywords.problem else "fts"
         return "embedding" if self._keywords.problem else "hybrid"
 
     def search(self, request: SearchRequest[HitT]) -> SearchResult[HitT]:
         """Search, waiting in this thread."""
-        early = self._begin(request)
+        early = self._early_answer(request)
+        self._branch.set_work_going()
         if early is not None:
             return early
-        started = time.monotonic()
         plan = Plan(self._store, request)
-        nearest = self._nearest
-        future = None
-        if nearest is not None:
-            future = self._submit(self._vector_workers, self._vector_branch, request, plan, nearest)
-        keyword = self._keyword_branch(request, plan)
-        vector = self._wait(future, started) if future else self._no_vectors()
-        return self._finish(request, plan, keyword, vector)
+        asked = self._branch.ask(request, plan)
+        keyword = ask_keywords(self._keywords, request, plan, self._timeout)
+        return self._finish(request, plan, keyword, self._branch.wait(asked))
 
     async def asearch(self, request: SearchRequest[HitT]) -> SearchResult[HitT]:
         """Search without blocking the event loop."""
-        early = self._begin(request)
+        early = self._early_answer(request)
+        submit(self._workers, self._store, self._branch.set_work_going)  # it reads the database
         if early is not None:
             return early
         plan = Plan(self._store, request)
         keyword, vector = await asyncio.gather(
-            self._in(self._workers, self._keyword_branch, request, plan),
-            self._await_vectors(request, plan),
+            self._in_worker(ask_keywords, self._keywords, request, plan, self._timeout),
+            self._branch.await_answer(self._branch.ask(request, plan)),
         )
-        return await self._in(self._workers, self._finish, request, plan, keyword, vector)
+        return await self._in_worker(self._finish, request, plan, keyword, vector)
 
     def close(self) -> None:
         """Let the workers go; running ones end by themselves.
@@ -146,67 +107,28 @@ class SearchPipeline:
         What still waits for a worker finds the memory closed: cancelling it would look to an
         async search like the cancellation of its own task.
         """
-        for workers in (self._vector_workers, self._workers):
-            workers.close()
+        self._branch.close()
+        self._workers.close()
 
     # --- decisions, shared by sync and async ---
 
-    def _begin(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
-        """Return an answer that needs no search, or None; set waiting work going."""
+    def _early_answer(self, request: SearchRequest[HitT]) -> SearchResult[HitT] | None:
+        """Return an answer that needs no search, or None; nothing is read for it.
+
+        Raises:
+            StorageError: The memory is closed.
+        """
         self._store.check_usable()
-        if self._vectors.have_work:
-            self._submit(self._vector_workers, self._vectors.level_a_little)
+        message, notes = None, []
         if self.strategy == "none":
-            return SearchResult([], "none", message=CONFIGURE_EMBEDDING, notes=self._problems())
-        if not request.query.strip():
-            return SearchResult([], "none", notes=["the query is blank"])
-        if request.visibility.denied is not None:
-            return SearchResult([], "none", notes=[request.visibility.denied])
-        return None
-
-    def _keyword_branch(self, request: SearchRequest[HitT], plan: Plan) -> Branch:
-        if self._keywords.problem:
-            return Branch(note=self._keywords.problem)
-        try:
-            found = self._keywords.search(
-                request.kind,
-                request.query,
-                request.condition,
-                request.candidates,
-                deadline=time.monotonic() + self._timeout,
-                source_condition=request.source_condition,
-                selection=plan.selection,
-            )
-        except Exception as error:  # noqa: BLE001  (the other branch answers)
-            return _failed(f"keyword search failed: {describe(error)}")
-        plan.steps.append(f"keywords: {found.method}")
-        return Branch(found.ranking, excluded=found.excluded, sources=found.sources)
-
-    def _vector_branch(
-        self, request: SearchRequest[HitT], plan: Plan, nearest: VectorSearch
-    ) -> Branch:
-        assert self._embedder is not None  # noqa: S101  (vectors come with an embedder)
-        self._store.check_usable()
-        try:
-            vector = self._embedder.embed_query(request.query)
-        except EmbeddingError as error:
-            return _failed(f"answered by keywords alone: {error}")
-        try:
-            found = nearest.search(request, vector, plan.selection)
-        except Exception as error:  # noqa: BLE001  (the other branch answers)
-            # Perhaps it was the vector that is wrong: it is not to be used again.
-            self._embedder.forget(request.query)
-            return _failed(f"vector search failed: {describe(error)}")
-        plan.steps.append(f"vectors: {found.method}")
-        return Branch(found.ranking, vector=vector, similarity=found.similarity)
-
-    def _too_slow(self) -> Branch:
-        if self._embedder is not None:
-            self._embedder.give_up_query(self._timeout)
-        return _failed(f"vector search took longer than {self._timeout:g} s and was left out")
-
-    def _no_vectors(self) -> Branch:
-        return Branch(note=self._vectors.problem)
+            message, notes = CONFIGURE_EMBEDDING, self._problems()
+        elif not request.query.strip():
+            notes = ["the query is blank"]
+        elif request.visibility.denied is not None:
+            notes = [request.visibility.denied]
+        else:
+            return None
+        return SearchResult([], "none", message=message, notes=notes, query=request.query)
 
     def _finish(
         self, request: SearchRequest[HitT], plan: Plan, keyword: Branch, vector: Branch
@@ -214,10 +136,8 @@ class SearchPipeline:
         backlog = self._vectors.backlog(request.visibility)
         range_note = note_of_range(request)
         notes = [note for note in (keyword.note, vector.note, backlog, range_note) if note]
-        similarity = vector.similarity
-        if request.min_similarity is not None:
-            keyword, vector, note = self._drop_dissimilar(request, keyword, vector, similarity)
-            notes += [note] if note else []
+        keyword, vector, note = self._branch.drop_dissimilar(request, keyword, vector)
+        notes += [note] if note else []
         # The one place where the condition is enforced, for whatever the branches sent.
         condition = request.condition.and_also(keyword.excluded)
         rows: dict[str, Any] = {}
@@ -232,9 +152,8 @@ class SearchPipeline:
         if request.half_life_days is None:
             rows = self._read(request, [place.id for place in places], condition)
         places = [place for place in places if place.id in rows]
-        if request.diversity:
-            places, note = self._diversify(request, places)
-            notes += [note] if note else []
+        places, note = self._branch.diversify(request, vector, places)
+        notes += [note] if note else []
         shown = places[: request.limit]
         around = self._context(request, [place.id for place in shown])
         hits = [
@@ -243,7 +162,7 @@ class SearchPipeline:
                 score=place.score,
                 keyword_rank=place.keyword_rank,
                 vector_rank=place.vector_rank,
-                similarity=similarity.get(place.id),
+                similarity=vector.similarity.get(place.id),
                 keyword_part=place.keyword_part,
                 vector_part=place.vector_part,
                 recency=factors.get(place.id),
@@ -259,7 +178,7 @@ class SearchPipeline:
             message=message,
             notes=notes,
             query=request.query,
-            plan=plan.steps if request.explain else [],
+            plan=list(plan.steps) if request.explain else [],
         )
 
     def _read(
@@ -273,18 +192,6 @@ class SearchPipeline:
         if len(rows) < wanted and len(head) < len(ids):
             rows |= self._store.fetch(request.kind, ids[len(head) :], condition)
         return rows
-
-    def _diversify(
-        self, request: SearchRequest[HitT], places: list[Fused]
-    ) -> tuple[list[Fused], str | None]:
-        nearest = self._nearest
-        if nearest is None:
-            return places, "diversity could not be applied without vectors"
-        try:
-            vectors = nearest.vectors(request, [place.id for place in places[:DIVERSIFIED]])
-        except Exception as error:  # noqa: BLE001  (the results remain)
-            return places, f"diversity could not be applied: {describe(error)}"
-        return diversify(places, vectors, request.diversity or 0.0, request.limit), None
 
     def _context(self, request: SearchRequest[HitT], ids: list[str]) -> dict[str, dict[str, Any]]:
         """Return what stands before and after each result, where that is asked for."""
@@ -308,9 +215,9 @@ class SearchPipeline:
 
     def _merge(self, keyword: Branch, vector: Branch) -> tuple[list[Fused], Strategy]:
         if keyword.ranking and vector.ranking:
-            assert self._embedder is not None  # noqa: S101  (there are vectors)
-            fuse = FUSIONS[self._embedder.fusion]
-            weight = self._embedder.weight
+            embedder = self._vectors.embedder
+            assert embedder is not None  # noqa: S101  (there are vectors)
+            fuse, weight = FUSIONS[embedder.fusion], embedder.weight
             return fuse(keyword.ranking, vector.ranking, vector_weight=weight), "hybrid"
         if vector.ranking:
             alone = [
@@ -326,67 +233,12 @@ class SearchPipeline:
             return alone, "fts"
         return [], "embedding" if vector.vector is not None else "fts"
 
-    def _drop_dissimilar(
-        self,
-        request: SearchRequest[HitT],
-        keyword: Branch,
-        vector: Branch,
-        similarity: dict[str, float],
-    ) -> tuple[Branch, Branch, str | None]:
-        """Drop candidates of both lists whose cosine is below the minimum.
-
-        A keyword hit without a vector is kept: nothing speaks against it.
-        """
-        minimum = request.min_similarity or 0.0
-        note = None
-        nearest = self._nearest
-        if vector.vector is None or nearest is None:
-            return keyword, vector, "min_similarity could not be applied without vectors"
-        unknown = [id_ for id_, _ in keyword.ranking if id_ not in similarity]
-        try:
-            if unknown:
-                similarity.update(nearest.similarities(request, vector.vector, unknown))
-        except Exception as error:  # noqa: BLE001  (the keyword hits remain)
-            note = f"min_similarity could not be applied to all results: {describe(error)}"
-
-        def keep(branch: Branch) -> Branch:
-            kept = [item for item in branch.ranking if similarity.get(item[0], 1.0) >= minimum]
-            return replace(branch, ranking=kept)
-
-        return keep(keyword), keep(vector), note
-
     def _problems(self) -> list[str]:
         return [note for note in (self._keywords.problem, self._vectors.problem) if note]
 
-    # --- waiting, sync and async ---
-
-    def _wait(self, future: "Future[Branch]", started: float) -> Branch:
-        try:
-            return future.result(max(0.0, started + self._timeout - time.monotonic()))
-        except FutureTimeoutError:
-            future.cancel()
-            return self._too_slow()
-
-    async def _await_vectors(self, request: SearchRequest[HitT], plan: Plan) -> Branch:
-        nearest = self._nearest
-        if nearest is None:
-            return self._no_vectors()
-        # The model is asked in a thread: an async client of one event loop fails in the next.
-        branch = self._in(self._vector_workers, self._vector_branch, request, plan, nearest)
-        try:
-            return await asyncio.wait_for(branch, self._timeout)
-        except TimeoutError:
-            return self._too_slow()
-
-    async def _in(self, workers: Workers, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.wrap_future(self._submit(workers, function, *arguments))
-
-    def _submit(self, workers: Workers, function: Callable[..., T], *arguments: Any) -> "Future[T]":
-        try:
-            return workers.submit(function, *arguments)
-        except RuntimeError:
-            self._store.check_usable()  # closed since the search began, which is said more clearly
-            raise
+    async def _in_worker(self, function: Callable[..., T], *arguments: Any) -> T:
+        future = submit(self._workers, self._store, function, *arguments)
+        return await asyncio.wrap_future(future)
 
 
 def _recency(request: SearchRequest[Any], rows: Mapping[str, Any]) -> dict[str, float]:
@@ -401,8 +253,3 @@ def _recency(request: SearchRequest[Any], rows: Mapping[str, Any]) -> dict[str, 
         for id_, row in rows.items()
         if not kind.timeless(row)
     }
-
-
-def _failed(note: str) -> Branch:
-    logger.warning("%s", note)
-    return Branch(note=note)

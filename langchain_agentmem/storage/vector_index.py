@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from langchain_agentmem.errors import VectorIndexError, describe
+from langchain_agentmem.errors import VectorIndexError, describe, panics_raised
 from langchain_agentmem.storage.kinds import RecordKind
 
 if TYPE_CHECKING:
@@ -45,18 +45,11 @@ def was_used_before_fork() -> bool:
     return _used_by is not None and _used_by != os.getpid()
 
 
-@contextmanager
-def _panics_raised() -> Iterator[None]:
-    # A panic of Chroma's Rust code is no `Exception`, and its type cannot be imported.
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise VectorIndexError(describe(error)) from error
+def _broken(panic: BaseException) -> VectorIndexError:
+    return VectorIndexError(describe(panic))
 
 
-@_panics_raised()
+@panics_raised(_broken)
 def embedded_client(folder: Path) -> "ClientAPI":
     """Open Chroma in a folder of this process's own.
 
@@ -162,7 +155,7 @@ def _chroma_call(
 
     @functools.wraps(method)
     def call(self: "VectorIndex", *args: P.args, **kwargs: P.kwargs) -> T:
-        with self._calls, _panics_raised():
+        with self._calls, panics_raised(_broken):
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:

@@ -12,7 +12,7 @@ import pytest
 from processes import ChromaServer, RemoteMemory
 from workers import missing, text_of
 
-from langchain_agentmem import AgentMemory, Memory
+from langchain_agentmem import AgentMemory, Memory, MemoryHit, SearchResult
 
 
 @pytest.fixture
@@ -127,19 +127,64 @@ def test_a_server_that_came_back_empty_is_filled_again(
         assert missing(memory, [1, 2], by="vector") == []
 
 
-async def test_a_frozen_server_holds_up_no_search(tmp_path: Path, chroma: ChromaServer) -> None:
+def asks_vectors_again(memory: AgentMemory) -> bool:
+    """Whether searches ask the vector index once more, before one loses patience."""
+    give_up = time.monotonic() + 60
+    while memory.search_memories(text_of(1)).strategy not in ("hybrid", "embedding"):
+        if time.monotonic() > give_up:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("options", [{}, {"diversity": 0.5}, {"min_similarity": 0.1}])
+async def test_a_frozen_server_holds_up_no_search(
+    tmp_path: Path, chroma: ChromaServer, options: dict[str, Any]
+) -> None:
     with open_memory(tmp_path / "m", chroma, timeout=0.5) as memory:
         add(memory, 1, 2)
+
+        def search(number: int) -> SearchResult[MemoryHit]:
+            return memory.search_memories(text_of(number), **options)
+
         with chroma.frozen():
             for _ in range(2):
                 started = time.monotonic()
                 found = await asyncio.gather(
-                    *(memory.asearch_memories(text_of(1)) for _ in range(20)),
-                    *(asyncio.to_thread(memory.search_memories, text_of(2)) for _ in range(20)),
+                    *(memory.asearch_memories(text_of(1), **options) for _ in range(20)),
+                    *(asyncio.to_thread(search, 2) for _ in range(20)),
                 )
                 assert time.monotonic() - started < 10
                 assert [each.results[0].id for each in found] == ["m1"] * 20 + ["m2"] * 20
+                assert all(each.notes[0].startswith("vector search ") for each in found)
+                assert not any("the embedding model" in " ".join(each.notes) for each in found)
+        assert asks_vectors_again(memory)
         assert add(memory, 3) == 0
+
+
+async def test_a_server_that_freezes_beneath_a_search_holds_it_up_no_longer(
+    tmp_path: Path, chroma: ChromaServer
+) -> None:
+    """What few records can be is compared in the database; Chroma is asked for what is beside."""
+    query = "kitten zanzibar"
+    with open_memory(tmp_path / "m", chroma, timeout=0.5) as memory:
+        memory.add_memories(
+            [Memory(content=f"cats and kittens number {n}", type="few") for n in range(90)]
+            + [Memory(content="Interest rates rose again, says zanzibar", type="few")]
+            + [Memory(content=f"something else {n}", type="many") for n in range(200)]
+        )
+        with chroma.frozen():
+            for name, value in (("diversity", 0.5), ("min_similarity", -1.0)):
+                options: dict[str, Any] = {"type": "few", name: value}
+                memory._pipeline._branch._overdue = None  # as if nothing had hung before
+                many = [memory.asearch_memories(query, **options) for _ in range(20)]
+                for found in await asyncio.gather(*many):
+                    assert found.total == 5
+                    assert any(note.startswith(f"{name} could not") for note in found.notes)
+                found = memory.search_memories(query, **options)
+                assert found.total == 5
+        assert asks_vectors_again(memory)
+        calm = memory.search_memories(query, type="few", diversity=0.5, min_similarity=-1.0)
+        assert calm.notes == []
 
 
 def test_a_frozen_server_holds_up_no_write(

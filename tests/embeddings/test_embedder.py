@@ -428,7 +428,29 @@ def test_a_remembered_query_is_answered_during_the_wait() -> None:
     with pytest.raises(EmbeddingError):
         broken.embed_query("unknown")
 
+    broken.check_query("known")
     assert broken.embed_query("known").tolist() == [5.0, 1.0]
+    with pytest.raises(EmbeddingError, match="failed"):
+        broken.check_query("unknown too")
+
+
+class PanicException(BaseException):
+    """As Rust code raises it, a tokenizer's for one; the real type cannot be imported."""
+
+
+def test_a_panic_of_native_code_is_a_failure_and_tells_no_text() -> None:
+    def panic(texts: list[str]) -> list[list[float]]:
+        raise PanicException(f"byte 3 is not a boundary of {texts[0]!r}")  # noqa: EM102, TRY003
+
+    panicking = embedder(Model(panic))
+
+    with pytest.raises(EmbeddingError, match="its native code broke down") as caught:
+        panicking.embed_query("my secret")
+    done = panicking.embed_documents(["my secret"])
+
+    assert "secret" not in str(caught.value)
+    assert list(done.rejected) == [0]
+    assert "secret" not in done.rejected[0]
 
 
 def test_an_unusable_answer_starts_the_wait_too() -> None:

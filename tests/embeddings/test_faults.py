@@ -115,6 +115,8 @@ def pause_asked_for(header: str) -> float | None:
         ("soon", None),
         ("", None),
         ("Mon, 99 Foo 2026 25:61:00 GMT", None),
+        ("Wed, 21 Oct 2026 07:28:00 +9999", None),
+        ("Wed, 21 Oct 2026 07:28:00 +99999999999999", None),
     ],
 )
 def test_it_may_be_seconds(header: str, seconds: float | None) -> None:

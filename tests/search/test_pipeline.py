@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,7 +14,9 @@ from servers.openai_embeddings import EmbeddingServer, Fault
 from sqlite_without_fts5 import remove_full_text
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings, Memory, SearchResult
+from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
 from langchain_agentmem.scopes import Visibility
+from langchain_agentmem.search.branches import WORKERS
 from langchain_agentmem.search.fusion import FUSION_DEPTH
 from langchain_agentmem.search.pipeline import CONFIGURE_EMBEDDING
 from langchain_agentmem.search.request import MAX_LIMIT, make_request
@@ -21,6 +24,12 @@ from langchain_agentmem.storage.kinds import MESSAGES
 from langchain_agentmem.storage.vector_index import VectorIndex
 
 Search = Callable[..., SearchResult[Any]]
+
+
+class PanicException(BaseException):
+    """As Rust code raises it; the real type cannot be imported."""
+
+
 NOT_HANGING = 20.0  # seconds: far more than any of these searches takes, far less than a hang
 
 CATS = [
@@ -147,7 +156,7 @@ class TestStrategies:
             memory.add_memory("Our cat is called Minka")
             result = search(memory, query)
 
-            assert (result.strategy, result.results) == ("none", [])
+            assert (result.strategy, result.results, result.query) == ("none", [], query)
             assert result.message == CONFIGURE_EMBEDDING
             assert "openai_compatible" in CONFIGURE_EMBEDDING
             assert "embedding.provider" in CONFIGURE_EMBEDDING
@@ -159,11 +168,12 @@ class TestStrategies:
 
         assert (result.strategy, result.results, result.message) == ("none", [], None)
         assert result.notes == ["the query is blank"]
+        assert result.query == query
 
     def test_none_for_a_scope_that_the_turn_lacks(self, cats: AgentMemory, search: Search) -> None:
         result = search(cats, "cat", scope="thread")
 
-        assert (result.strategy, result.results) == ("none", [])
+        assert (result.strategy, result.results, result.query) == ("none", [], "cat")
         assert 'config["configurable"]["thread_id"]' in result.notes[0]
 
     def test_when_nothing_is_found_the_best_strategy_is_named(
@@ -404,6 +414,66 @@ class TestFailures:
         assert "no answer within 0.5 s" in second.notes[0]
         assert len(server.requests) == hanging
 
+    def test_searches_beyond_those_that_hang_say_that_they_had_no_turn(self) -> None:
+        release = threading.Event()
+
+        class Hanging(Embeddings):
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                return [[1.0, 0.0]] * len(texts)
+
+            def embed_query(self, text: str) -> list[float]:
+                release.wait()
+                return [1.0, 0.0]
+
+        async def search_all(memory: AgentMemory) -> list[list[str]]:
+            searches = [memory.asearch_memories(f"cat {n}") for n in range(WORKERS + 3)]
+            return [found.notes for found in await asyncio.gather(*searches)]
+
+        with closing(AgentMemory.in_memory(embedding=Hanging(), timeout=0.5)) as memory:
+            memory.add_memory("Our cat is called Minka")
+            notes = asyncio.run(search_all(memory))
+            release.set()
+
+        too_slow = "vector search took longer than 0.5 s and was left out"
+        assert notes.count([too_slow]) == WORKERS
+        assert notes.count([f"{too_slow}: too many were under way"]) == 3
+
+    @pytest.mark.parametrize("error", [PanicException("'cat'"), OverflowError("'cat'")])
+    def test_whatever_a_model_raises_leaves_the_keywords(
+        self, search: Search, caplog: pytest.LogCaptureFixture, error: BaseException
+    ) -> None:
+        class Raising(Embeddings):
+            def embed_documents(self, texts: list[str]) -> list[list[float]]:
+                return [[1.0, 0.0]] * len(texts)
+
+            def embed_query(self, text: str) -> list[float]:
+                raise error
+
+        with closing(AgentMemory.in_memory(embedding=Raising())) as memory:
+            memory.add_memory("Our cat is called Minka")
+            result = search(memory, "cat")
+
+        assert (result.strategy, result.total) == ("fts", 1)
+        assert result.notes[0].startswith("answered by keywords alone: ")
+        assert "'cat'" not in result.notes[0] + caplog.text
+
+    def test_a_guard_that_fails_leaves_the_keywords(
+        self, hybrid: AgentMemory, search: Search, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            msg = "'cat'"
+            raise LookupError(msg)
+
+        monkeypatch.setattr("langchain_agentmem.embeddings.embedder.read_fault", fail)
+        monkeypatch.setattr(WordLlamaEmbeddings, "embed_query", fail)
+
+        result = search(hybrid, "cat")
+
+        assert (result.strategy, result.total) == ("fts", 2)
+        assert result.notes == [
+            "answered by keywords alone: the query was not embedded (LookupError)"
+        ]
+
     def test_a_wrong_vector_is_not_remembered(
         self, served: AgentMemory, server: EmbeddingServer, search: Search
     ) -> None:
@@ -599,6 +669,24 @@ class TestAsync:
         async with AgentMemory.in_memory(embedding=Slow()) as memory:
             assert await self._ticks_during(memory.aadd_memory("cat")) > 5
             assert await self._ticks_during(memory.asearch_memories("cat")) > 5
+
+    async def test_the_loop_is_not_blocked_by_a_write(self, hybrid: AgentMemory) -> None:
+        written, release = threading.Event(), threading.Event()
+
+        def write() -> bool:
+            with hybrid._database.write():  # in memory, whoever reads waits for it
+                written.set()
+                return release.wait(NOT_HANGING)
+
+        writing = asyncio.create_task(asyncio.to_thread(write))
+        await asyncio.to_thread(written.wait)
+        searching = asyncio.create_task(hybrid.asearch_memories("cat"))
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        release.set()
+
+        assert await writing, "the search held up the loop until the write gave up"
+        assert (await searching).strategy == "hybrid"
 
     async def _ticks_during(self, work: Any) -> int:
         ticks = 0
