@@ -97,10 +97,9 @@ class _Parser:
     def _alternatives(self) -> str:
         parts = [self._conjunction()]
         while self._accept("OR"):
-            self.excluded = None  # what one alternative excludes, another may hold
             parts.append(self._conjunction())
-        if len(parts) > 1:
-            self.excluded = None
+        if len(parts) > 1 and self._depth == 0:
+            self.excluded = None  # what one alternative excludes, another may hold
         return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
     def _conjunction(self) -> str:

@@ -117,6 +117,13 @@ class TestParsing:
             ("oak NOT elm OR fir", None),
             ("fir OR oak NOT elm", None),
             ("(oak NOT elm) AND fir", None),
+            ("oak NOT elm AND (fir OR yew)", '"elm"'),
+            ("(fir OR yew) AND oak NOT elm", '"elm"'),
+            ("oak NOT elm AND (fir OR (yew OR ash))", '"elm"'),
+            ("oak NOT (fir OR ash)", '("fir" OR "ash")'),
+            ("oak NOT elm AND yew NOT (fir OR ash)", '"elm" OR ("fir" OR "ash")'),
+            ("oak NOT elm AND (fir OR yew) OR ash", None),
+            ("ash OR oak NOT elm AND (fir OR yew)", None),
         ],
     )
     def test_what_a_not_excludes_from_the_whole(self, text: str, excluded: str | None) -> None:
@@ -229,7 +236,8 @@ class TestSearching:
         with AgentMemory.in_memory(embedding="local") as memory:
             memory.add_memory("a red apple on the table")
             memory.add_memory("a red pear on the table")
-            assert contents(memory, "table NOT pear") == ["a red apple on the table"]
+            for query in ("table NOT pear", "table NOT pear AND (red OR green)"):
+                assert contents(memory, query) == ["a red apple on the table"]
 
     def test_a_fallback_looks_at_what_the_turn_sees(self, trees: AgentMemory) -> None:
         """Others' matches do not keep a turn's own natural text from being found."""
