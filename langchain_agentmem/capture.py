@@ -1,8 +1,8 @@
 """From what callers hand over to records that are ready to be saved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.messages import RemoveMessage
 from pydantic import BaseModel
@@ -10,6 +10,8 @@ from pydantic import BaseModel
 from langchain_agentmem.errors import describe
 from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn
+
+RecordT = TypeVar("RecordT", bound=Record)
 
 
 def as_memories(memories: Iterable[Any], turn: Turn) -> list[Memory]:
@@ -24,7 +26,7 @@ def as_memories(memories: Iterable[Any], turn: Turn) -> list[Memory]:
         if not isinstance(memory, Memory):
             msg = f"memories[{position}] is a {type(memory).__name__}, not a Memory"
             raise TypeError(msg)
-        filed.append(memory.model_copy(update=_owner(memory, turn)))
+        filed.append(_with(memory, _owner(memory, turn)))
     return filed
 
 
@@ -70,7 +72,7 @@ def as_messages(
             continue
         update: dict[str, Any] = _owner(message, turn)
         update["session_key"] = _session(session_key, message, position)
-        filed.append(message.model_copy(update=update))
+        filed.append(_with(message, update))
     return filed, skipped
 
 
@@ -121,6 +123,12 @@ def _session(session_key: str, message: Message, position: int) -> str:
         msg = f"session_key: messages[{position}] belongs to no conversation; name one"
         raise ValueError(msg)
     return own or session_key
+
+
+def _with(record: RecordT, update: Mapping[str, Any]) -> RecordT:
+    """Return a record with other values; itself, where it has them already."""
+    same = all(getattr(record, name) == value for name, value in update.items())
+    return record if same else record.model_copy(update=update)
 
 
 def _owner(record: Record, turn: Turn) -> dict[str, Any]:

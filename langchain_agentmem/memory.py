@@ -16,7 +16,8 @@ from langchain_agentmem.storage.doctor import Doctor
 from langchain_agentmem.storage.folder import FILE_NAME, private_folder
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import Changed, RecordStore, Saved
+from langchain_agentmem.storage.record_store import Changed, RecordStore
+from langchain_agentmem.storage.saving import Saved
 from langchain_agentmem.storage.vector_indexer import Progress
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import ChromaSource, VectorHalf

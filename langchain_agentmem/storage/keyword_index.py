@@ -139,17 +139,24 @@ class KeywordIndex:
         """The kind of index, for people to read."""
         return None if self.problem else self._engine.name
 
+    def add(
+        self, connection: sqlite3.Connection, kind: RecordKind, rows: Iterable[tuple[int, str]]
+    ) -> None:
+        """Index texts under row numbers that are new."""
+        if self.problem:
+            return
+        connection.executemany(
+            f"INSERT INTO {self.table(kind)} (rowid, terms) VALUES (?, ?)",
+            ((seq, index_text(text)) for seq, text in rows),
+        )
+
     def put(
         self, connection: sqlite3.Connection, kind: RecordKind, rows: Iterable[tuple[int, str]]
     ) -> None:
         """Index texts under their row numbers, in place of what was there."""
-        if self.problem:
-            return
-        entries = [(seq, index_text(text)) for seq, text in rows]
-        self.remove(connection, kind, [seq for seq, _ in entries])
-        connection.executemany(
-            f"INSERT INTO {self.table(kind)} (rowid, terms) VALUES (?, ?)", entries
-        )
+        replaced = dict(rows)
+        self.remove(connection, kind, replaced)
+        self.add(connection, kind, replaced.items())
 
     def remove(self, connection: sqlite3.Connection, kind: RecordKind, seqs: Iterable[int]) -> None:
         """Take rows out of the index; unknown ones are passed over."""
@@ -321,7 +328,7 @@ class KeywordIndex:
                 f"SELECT * FROM {kind.name} WHERE deleted_at IS NULL ORDER BY seq"
             )
             while rows := cursor.fetchmany(_REBUILD_BATCH):
-                self.put(
+                self.add(
                     connection,
                     kind,
                     ((row["seq"], kind.searched_text(kind.from_row(row))) for row in rows),

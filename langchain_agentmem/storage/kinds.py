@@ -117,8 +117,10 @@ class RecordKind(Generic[RecordT, HitT]):
     own_fields: Callable[[sqlite3.Row], dict[str, Any]]
     searched_text: Callable[[RecordT], str]
     """The text that the keyword index holds."""
-    embedded_text: Callable[[RecordT], str]
-    """The text that is embedded."""
+    embedded_text: Callable[[Any], str]
+    """The text that is embedded, of a record or of whatever has its `embedded_fields`."""
+    embedded_fields: tuple[str, ...]
+    """The fields that the embedded text is made of."""
     make_hit: Callable[..., HitT]
     hit_fields: tuple[str, ...]
     last_changed: Callable[[sqlite3.Row], int]
@@ -282,6 +284,7 @@ MESSAGES: RecordKind[Message, MessageHit] = RecordKind(
     own_fields=_message_fields,
     searched_text=_spoken_text,
     embedded_text=_spoken_text,
+    embedded_fields=("name", "content"),
     make_hit=MessageHit,
     hit_fields=_hit_fields(MessageHit),
     last_changed=lambda row: row["recorded_at"],
@@ -327,6 +330,7 @@ MEMORIES: RecordKind[Memory, MemoryHit] = RecordKind(
     own_fields=_memory_fields,
     searched_text=lambda memory: "\n".join([memory.content, memory.scene_name, *memory.tags]),
     embedded_text=lambda memory: memory.content,
+    embedded_fields=("content",),
     make_hit=MemoryHit,
     hit_fields=_hit_fields(MemoryHit),
     last_changed=lambda row: row["updated_at"] or row["created_at"],

@@ -112,21 +112,48 @@ def is_shared(
     return _fetch_one(connection, sql, (session_key, *owner)) is not None
 
 
+def free_ids(connection: sqlite3.Connection, records: Sequence[Record]) -> set[str]:
+    """Return those of the records' ids, given ones included, that no record of any kind has."""
+    ids = {id_ for record in records for id_ in (record.id, record.given_id) if id_}
+    listed = json.dumps(list(ids))
+    for kind in KINDS if ids else ():
+        for column in ("id", "given_id"):
+            taken = connection.execute(
+                f"SELECT {column} FROM {kind.name} "
+                f"WHERE {column} IN (SELECT value FROM json_each(?))",
+                (listed,),
+            )
+            ids.difference_update(row[0] for row in taken)
+    return ids
+
+
 def insert(connection: sqlite3.Connection, kind: RecordKind, record: Record) -> tuple[Record, int]:
     """Insert a record; returns it with its id, and its row number."""
     id_ = record.id or _derived_id(kind, record)
     # The same id under another owner, or of another kind, is another record.
     if _id_is_taken(connection, id_):
         id_ = f"{id_[:_LONGEST_ID_TAKEN]}-{uuid.uuid4().hex[:12]}"
-    columns = ("id", "given_id", "content_hash", *kind.row_columns)
-    marks = ", ".join("?" * len(columns))
     # Beside no id, a given one means nothing: others of the same owner may have it as well.
     given = (record.id if record.id != id_ else record.given_id) if record.id else ""
-    cursor = connection.execute(
-        f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({marks})",
-        (id_, given or None, _content_hash(record.content), *kind.to_row(record)),
+    stored = record.model_copy(update={"id": id_, "given_id": given})
+    return stored, insert_all(connection, kind, [stored])[0]
+
+
+def insert_all(
+    connection: sqlite3.Connection, kind: RecordKind, records: Sequence[Record]
+) -> Sequence[int]:
+    """Insert records under their ids, which no other has; returns their row numbers."""
+    last = _fetch_one(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", (kind.name,))
+    first = 1 + (last["seq"] if last else 0)
+    columns = ("seq", "id", "given_id", "content_hash", *kind.row_columns)
+    connection.executemany(
+        f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
+        (
+            (seq, r.id, r.given_id or None, _content_hash(r.content), *kind.to_row(r))
+            for seq, r in enumerate(records, start=first)
+        ),
     )
-    return record.model_copy(update={"id": id_, "given_id": given}), int(cursor.lastrowid or 0)
+    return range(first, first + len(records))
 
 
 def store(connection: sqlite3.Connection, kind: RecordKind, seq: int, record: Record) -> None:

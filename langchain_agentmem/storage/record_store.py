@@ -9,36 +9,24 @@ conversation). Without an id, a memory is known by its text, a message by role, 
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
-from langchain_agentmem.records import SCOPES, Memory, Message, Record, to_epoch_us, utc_now
+from langchain_agentmem.records import SCOPES, Memory, Record, to_epoch_us, utc_now
 from langchain_agentmem.scopes import METADATA_NAMES_NO_SCOPE, Visibility
 from langchain_agentmem.storage import record_rows as rows
 from langchain_agentmem.storage.conversation import surroundings
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
-from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind, RecordT
+from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind
 from langchain_agentmem.storage.record_rows import EVERYTHING
+from langchain_agentmem.storage.saving import Saved, Saving, touched
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 _PAGE = 500
 Changed = dict[str, list[str]]
 """Ids of changed records, by the name of their kind."""
-
-
-@dataclass(slots=True)
-class Saved:
-    """What `RecordStore.save` did."""
-
-    records: list[Any] = field(default_factory=list)
-    """As stored, in the order given."""
-    changed: list[str] = field(default_factory=list)
-    """Ids of those that were new or changed."""
-    duplicates: int = 0
-    conflicts: list[int] = field(default_factory=list)
-    """Positions of records that were not saved: their id is there in another version."""
 
 
 class RecordStore:
@@ -62,31 +50,10 @@ class RecordStore:
         stored ones stand, and the record's position is among the conflicts. A deleted memory
         that is saved again comes back; a deleted message that is captured again stays deleted.
         """
-        saved = Saved()
-        indexed: list[tuple[int, str]] = []
         with self._database.write() as connection:
-            for position, record in enumerate(records):
-                row = rows.find_saved(connection, kind, record)
-                if row is None:
-                    stored, seq = rows.insert(connection, kind, record)
-                else:
-                    seq, deleted = row["seq"], row["deleted_at"] is not None
-                    old = kind.from_row(row)
-                    stored = _next_version(old, record, deleted=deleted)
-                    if stored is old:
-                        saved.duplicates += 1
-                        saved.records.append(old)
-                        continue
-                    if not replace and not deleted:
-                        saved.conflicts.append(position)
-                        saved.records.append(old)
-                        continue
-                    rows.store(connection, kind, seq, stored)
-                saved.records.append(stored)
-                saved.changed.append(stored.id)
-                indexed.append((seq, kind.searched_text(stored)))
-            # A record that occurs twice in one call is indexed as it was stored last.
-            self._keywords.put(connection, kind, dict(indexed).items())
+            saved = Saving(connection, kind).save(records, replace=replace)
+            self._keywords.add(connection, kind, saved.new.items())
+            self._keywords.put(connection, kind, saved.replaced.items())
             self._queue.put(connection, kind, saved.changed)
         return saved
 
@@ -228,10 +195,19 @@ class RecordStore:
                         (record.scope, record.scope_id, row["seq"]),
                     )
 
-    def live(self, kind: RecordKind, ids: Sequence[str]) -> list[Any]:
-        """Read those of the records that are not deleted."""
-        rows = self.fetch(kind, ids, LIVE)
-        return [kind.from_row(row) for row in rows.values()]
+    def embedded_texts(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, str]:
+        """Return the texts that are embedded, by id, of those of the records that are live."""
+        columns = ", ".join(f"r.{name}" for name in kind.embedded_fields)
+        sql = f"SELECT r.id, {columns} FROM {kind.name} r WHERE r.id IN ({_LIST}) AND {LIVE.sql}"
+        with self._database.read() as connection:
+            found = connection.execute(sql, (json.dumps(ids),)).fetchall()
+        # No whole records: an import asks for each of them.
+        return {
+            id_: kind.embedded_text(
+                SimpleNamespace(**dict(zip(kind.embedded_fields, values, strict=True)))
+            )
+            for id_, *values in found
+        }
 
     def fetch(
         self, kind: RecordKind, ids: Sequence[str], condition: Condition
@@ -343,7 +319,7 @@ class RecordStore:
         record = _filed(kind, {**dict(old), **changes, **fixed}, given=changes)
         if record == old:
             return old
-        record = _touched(record, changes)
+        record = touched(record, changes)
         rows.store(connection, kind, row["seq"], record)
         self._keywords.put(connection, kind, [(row["seq"], kind.searched_text(record))])
         self._queue.put(connection, kind, [old.id])
@@ -386,21 +362,3 @@ def _filed(kind: RecordKind, fields: dict[str, Any], given: Collection[str] = ()
     if not fields["scope_id"] and names_scope and "scope" not in given:
         del fields["scope"]
     return kind.record_type.model_validate(fields)
-
-
-def _next_version(old: RecordT, record: RecordT, *, deleted: bool) -> RecordT:
-    """Return what is stored when `record` is saved over `old`; `old` itself: nothing changes."""
-    if deleted and isinstance(record, Message):
-        return old
-    given = {name: getattr(record, name) for name in record.model_fields_set}
-    # Saying a thing twice does not change it: without an id, the first saying stands.
-    changes = given if record.id or deleted else {}
-    merged = old.model_copy(update={**changes, "id": old.id, "given_id": old.given_id})
-    return old if merged == old and not deleted else _touched(merged, changes)
-
-
-def _touched(record: RecordT, changes: Mapping[str, Any]) -> RecordT:
-    """Return a changed record with the time of the change, where its kind keeps one."""
-    if isinstance(record, Memory) and "updated_at" not in changes:
-        return record.model_copy(update={"updated_at": utc_now()})
-    return record

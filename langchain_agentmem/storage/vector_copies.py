@@ -9,7 +9,7 @@ any, is that of another text.
 import heapq
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,14 +43,24 @@ class VectorCopies:
         self._database = database
         self._fingerprint = fingerprint
 
-    def settle(self, kind: RecordKind, written: Mapping[QueueEntry, Vectors]) -> None:
+    def settle(
+        self, kind: RecordKind, written: Sequence[QueueEntry], vectors: Sequence[Vectors]
+    ) -> None:
         """Take entries whose vectors are written off the queue, and keep copies of the vectors.
 
         Entries that were queued anew meanwhile stay, and leave no copy.
+
+        Args:
+            kind: Which records.
+            written: The entries, at least one.
+            vectors: The vector of each, (dim,) float32.
         """
+        matrix = np.stack(vectors).astype(np.float32)
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        units = matrix / np.where(lengths == 0, 1.0, lengths)
         rows = [
-            (_unit(vector).astype(np.float32).tobytes(), entry.id, entry.seq)
-            for entry, vector in written.items()
+            (unit.tobytes(), entry.id, entry.seq)
+            for entry, unit in zip(written, units, strict=True)
         ]
         with self._database.write() as connection:
             connection.executemany(
@@ -59,8 +69,9 @@ class VectorCopies:
                 "AND EXISTS (SELECT 1 FROM vector_queue WHERE seq = ?3)",
                 rows,
             )
-            connection.executemany(
-                "DELETE FROM vector_queue WHERE seq = ?", [(seq,) for _, _, seq in rows]
+            connection.execute(
+                "DELETE FROM vector_queue WHERE seq IN (SELECT value FROM json_each(?))",
+                (json.dumps([entry.seq for entry in written]),),
             )
 
     def clear(self, connection: sqlite3.Connection) -> None:

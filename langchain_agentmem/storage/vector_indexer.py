@@ -274,10 +274,7 @@ class VectorIndexer:
             asked = {entry.id: entry for entry in entries if entry.kind == kind.name}
             if not asked or result.give_up:
                 continue
-            texts = {
-                record.id: kind.embedded_text(record)
-                for record in self._store.live(kind, list(asked))
-            }
+            texts = self._store.embedded_texts(kind, list(asked))
             gone = [id_ for id_ in asked if id_ not in texts]
             if gone:
                 self._index.delete(kind, gone)
@@ -304,8 +301,7 @@ class VectorIndexer:
             except Exception:
                 self._embedder.forget_dimension()  # it may be what was wrong with them
                 raise
-            entries = (asked[id_] for id_ in written)
-            self.copies.settle(kind, dict(zip(entries, vectors, strict=True)))
+            self.copies.settle(kind, [asked[id_] for id_ in written], vectors)
             result.written += len(written)
         if embedded.rejected:
             # They go to the end of the queue, where they hold up nobody.

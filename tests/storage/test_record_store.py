@@ -16,7 +16,8 @@ from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore, Saved
+from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.saving import Saved
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
@@ -469,7 +470,7 @@ def test_a_write_of_many_records_is_read_back_by_many_ids(parts: Parts) -> None:
     assert parts.store.matching(MEMORIES, ids, of_one) == set(ids[1::2])
     assert parts.store.count(MEMORIES, of_one) == 1500
     assert len(parts.store.ids(MEMORIES, of_one, 10)) == 10
-    assert [record.id for record in parts.store.live(MEMORIES, ids[:3])] == ids[:3]
+    assert list(parts.store.embedded_texts(MEMORIES, ids[:3])) == ids[:3]
 
 
 def test_values_are_distinct_and_the_most_frequent_first(parts: Parts) -> None:
