@@ -2,10 +2,10 @@
 
     python benchmarks/durability.py [--runs N]
 
-The processes are those of the durability tests: four writers of 400 records each, or one of 30 beside
-a reader. `lost` are acknowledged records that a search by vector no longer finds after `sync()`, which
-Chroma alone does not have; `duplicated` are ids that are stored twice, `ghosts` are vectors or keyword
-rows without a record. All three are zero for this package, or it is a bug.
+The processes are those of the durability tests: four writers of 400 records each, or one of 30
+beside a reader. `lost` are acknowledged records that a search by vector no longer finds after
+`sync()`, which Chroma alone does not have; `duplicated` are ids that are stored twice, `ghosts` are
+vectors or keyword rows without a record. All three are zero for this package, or it is a bug.
 """
 
 import json
