@@ -1,0 +1,108 @@
+"""Many records at once are saved as one after another would be."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langchain_agentmem import Memory, Message
+from langchain_agentmem.records import Record
+from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.keyword_index import KeywordIndex
+from langchain_agentmem.storage.kinds import LIVE, MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.vector_queue import VectorQueue
+
+NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
+# So few of everything that ids meet ids, given ids and equal texts, of the same owner and others.
+IDS = st.sampled_from(["", "a", "b", "c", "d"])
+COMMON = {
+    "id": IDS,
+    "given_id": IDS,
+    "content": st.sampled_from(["green tea", "black tea", "oak"]),
+    "scope_id": st.sampled_from(["ann", "bob"]),
+}
+MESSAGE = st.builds(
+    Message,
+    role=st.sampled_from(["user", "assistant"]),
+    session_key=st.sampled_from(["s", "t"]),
+    recorded_at=st.just(NOON),
+    **COMMON,
+)
+MEMORY = st.builds(Memory, created_at=st.just(NOON), tags=st.just(["warm"]), **COMMON)
+BATCHES = st.one_of(
+    *(
+        st.tuples(
+            st.just(kind),
+            st.lists(records, max_size=4),
+            st.lists(records, min_size=1, max_size=8),
+            st.sets(st.integers(0, 3), max_size=2),
+        )
+        for kind, records in ((MEMORIES, MEMORY), (MESSAGES, MESSAGE))
+    )
+)
+
+
+@contextmanager
+def new_store() -> Iterator[RecordStore]:
+    with closing(Database(None)) as database:
+        yield RecordStore(database, KeywordIndex(database), VectorQueue(database))
+
+
+def everything(store: RecordStore, kind: RecordKind) -> list[tuple[Any, ...]]:
+    """Return all records in the order of their rows, without what chance and the clock make."""
+    return [
+        (
+            record.given_id or record.id,
+            record.content,
+            record.scope_id,
+            record.session_key,
+            getattr(record, "role", None),
+        )
+        for record in store.each(kind, LIVE)
+    ]
+
+
+def found(store: RecordStore, kind: RecordKind) -> list[list[str]]:
+    return [
+        sorted(
+            store.fetch(kind, [id_], LIVE)[id_]["content"]
+            for id_, _ in store._keywords.search(kind, query, LIVE, 100).ranking
+        )
+        for query in ("tea", "green", "oak", "warm")
+    ]
+
+
+@given(batch=BATCHES)
+def test_as_one_after_another(
+    batch: tuple[RecordKind, list[Record], list[Record], set[int]],
+) -> None:
+    kind, before, records, deleted = batch
+    with new_store() as together, new_store() as alone:
+        for store in (together, alone):
+            first = [store.save(kind, [record]).records[0].id for record in before]
+            store.delete([first[n] for n in deleted if n < len(first)])
+        saved = together.save(kind, records)
+        each = [alone.save(kind, [record]) for record in records]
+
+        assert everything(together, kind) == everything(alone, kind)
+        assert found(together, kind) == found(alone, kind)
+        assert saved.duplicates == sum(one.duplicates for one in each)
+        assert len(saved.changed) == sum(len(one.changed) for one in each)
+        assert [r.content for r in saved.records] == [r.content for s in each for r in s.records]
+
+
+@given(batch=BATCHES)
+def test_a_second_time_nothing_new(
+    batch: tuple[RecordKind, list[Record], list[Record], set[int]],
+) -> None:
+    kind, _, records, _ = batch
+    with new_store() as store:
+        store.save(kind, records)
+        there = everything(store, kind)
+        store.save(kind, records)
+
+        assert len(everything(store, kind)) == len(there)
