@@ -4,9 +4,10 @@ The records are the truth. Keyword rows and vectors are made from them, so both 
 a damaged database cannot, and is only reported.
 """
 
+import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import partial
 
 from langchain_agentmem.errors import StorageError, describe
 from langchain_agentmem.results import Finding
@@ -16,6 +17,8 @@ from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import VectorHalf
+
+logger = logging.getLogger(__name__)
 
 VECTOR_INDEX = "vector index"
 OWNED_ELSEWHERE = (
@@ -52,24 +55,33 @@ class Doctor:
                 finding.ok for finding in self._keyword_findings(connection)
             ):
                 self._keywords.rebuild(connection)
-            index = self._vectors.index
-            if index is None:
-                return
-            for kind in KINDS:
-                with suppress(Exception):  # what cannot even be read is made anew altogether
-                    found = find_differences(connection, kind, index.reachable(kind))
-                    self._queue.put(connection, kind, [*found.missing, *found.ghosts])
+        index = self._vectors.index  # a server may be slow: it is asked outside the transaction
+        if index is None:
+            return
+        for kind in KINDS:
+            try:
+                self._queue.put_what_differs(kind, partial(index.reachable, kind))
+            except StorageError:
+                raise
+            except Exception as error:  # noqa: BLE001  (it is made anew altogether)
+                logger.debug("the vectors of %s cannot be read: %s", kind.name, describe(error))
 
     def vectors_are_sound(self) -> bool:
-        """Whether the vector index can be read and is level, or none is wanted."""
-        return all(finding.ok for finding in self.examine() if finding.part == VECTOR_INDEX)
+        """Whether the vector index can be read and is level, or none is wanted.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        return all(
+            finding.ok for finding in self._vector_findings() if finding.part == VECTOR_INDEX
+        )
 
     def _findings(self) -> Iterator[Finding]:
         try:
             with self._database.read() as connection:
                 yield from self._database_findings(connection)
                 yield from self._keyword_findings(connection)
-                yield from self._vector_findings(connection)
+            yield from self._vector_findings()
         except StorageError as error:
             yield Finding("database", ok=False, detail=str(error))
 
@@ -90,6 +102,8 @@ class Doctor:
             try:
                 self._keywords.check(connection)
             except sqlite3.DatabaseError as error:
+                if _is_busy(error):
+                    raise
                 yield Finding("keyword index", ok=False, detail=f"damaged: {error}")
                 return
         for kind in KINDS:
@@ -103,7 +117,7 @@ class Doctor:
             detail = "level" if level else f"{lacking} are missing, {stray} should not be there"
             yield Finding("keyword index", ok=level, detail=f"{kind.name}: {detail}")
 
-    def _vector_findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
+    def _vector_findings(self) -> Iterator[Finding]:
         vectors = self._vectors
         if vectors.embedder is None:
             problem = vectors.problem
@@ -121,7 +135,11 @@ class Doctor:
             return
         for kind in KINDS:
             try:
-                found = find_differences(connection, kind, vectors.index.reachable(kind))
+                found = find_differences(
+                    self._database, kind, partial(vectors.index.reachable, kind)
+                )
+            except StorageError:
+                raise
             except Exception as error:  # noqa: BLE001  (whatever Chroma raises is the finding)
                 detail = f"{kind.name}: cannot be read: {describe(error)}"
                 yield Finding(VECTOR_INDEX, ok=False, detail=detail)
@@ -133,6 +151,10 @@ class Doctor:
                 f"{_some(found.ghosts)} have one and no record"
             )
             yield Finding(VECTOR_INDEX, ok=not found, detail=detail)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _some(ids: list[str]) -> str:

@@ -292,7 +292,11 @@ class VectorIndex:
             try:
                 # What comes back may be less: among many equal vectors some are passed over.
                 collection.query(query_embeddings=probe, ids=some, n_results=1, include=[])
-            except Exception:  # noqa: BLE001  (Chroma has one error for all internal faults)
+            except Exception as error:
+                # Chroma has one error for all internal faults. Others tell nothing of the vector:
+                # a server may have gone away in between.
+                if type(error).__name__ != "InternalError":
+                    raise
                 if len(some) == 1:
                     lost.update(some)
                 else:

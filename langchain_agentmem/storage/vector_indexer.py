@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 from filelock import Timeout
@@ -18,7 +19,6 @@ from filelock import Timeout
 from langchain_agentmem.embeddings.embedder import Embedded, Embedder
 from langchain_agentmem.errors import describe, trace
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.folder import TURN_LOCK
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS, TURN_TIMEOUT_SECONDS
@@ -131,10 +131,7 @@ class VectorIndexer:
         """
         for kind in KINDS:
             if always or not self._queue.explains(kind, self._index.count(kind)):
-                with_vectors = self._index.ids(kind)
-                with self._database.write() as connection:
-                    lost = find_differences(connection, kind, with_vectors)
-                    self._queue.put(connection, kind, [*lost.missing, *lost.ghosts])
+                self._queue.put_what_differs(kind, partial(self._index.ids, kind))
 
     @property
     def last_problem(self) -> str | None:

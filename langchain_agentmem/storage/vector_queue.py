@@ -7,12 +7,14 @@ be worked on twice, and in any order, without harm.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 
 
@@ -41,6 +43,15 @@ class VectorQueue:
             "INSERT OR REPLACE INTO vector_queue (kind, id) VALUES (?, ?)",
             [(kind.name, id_) for id_ in ids],
         )
+
+    def put_what_differs(
+        self, kind: RecordKind, with_vectors: Callable[[], AbstractSet[str]]
+    ) -> None:
+        """Queue what the vectors lack or have too much; see `find_differences`."""
+        found = find_differences(self._database, kind, with_vectors)
+        if found:
+            with self._database.write() as connection:
+                self.put(connection, kind, [*found.missing, *found.ghosts])
 
     def put_all(self, connection: sqlite3.Connection) -> None:
         """Queue every live record."""

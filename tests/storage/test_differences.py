@@ -1,6 +1,7 @@
 """How database and vector index differ, on a real SQLite and a real Chroma."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
@@ -37,9 +38,7 @@ class Parts:
         self.index.upsert(MEMORIES, ids, list(vectors))
 
     def differences(self) -> Differences:
-        with_vectors = self.index.reachable(MEMORIES)
-        with self.database.read() as connection:
-            return find_differences(connection, MEMORIES, with_vectors)
+        return find_differences(self.database, MEMORIES, lambda: self.index.reachable(MEMORIES))
 
     def explained(self, stored: int) -> bool:
         return self.queue.explains(MEMORIES, stored)
@@ -114,8 +113,54 @@ def test_other_kinds_of_record_are_left_out(parts: Parts) -> None:
     parts.queue.done(parts.queue.take_after(100, 0))
 
     assert not parts.differences()
-    with parts.database.read() as connection:
-        assert find_differences(connection, MESSAGES, set()) == Differences(["m"], [])
+    assert find_differences(parts.database, MESSAGES, set) == Differences(["m"], [])
+
+
+def save_whole(parts: Parts, id_: str) -> None:
+    parts.save(id_)
+    parts.write(id_)
+
+
+def delete_whole(parts: Parts, id_: str) -> None:
+    parts.store.delete([id_])
+    parts.index.delete(MEMORIES, [id_])
+    parts.queue.done(parts.queue.take(10, "memories", [id_]))
+
+
+@pytest.mark.parametrize("change", [save_whole, delete_whole])
+def test_what_others_complete_while_both_sides_are_read_is_no_difference(
+    parts: Parts, change: Callable[[Parts, str], None]
+) -> None:
+    if change is delete_whole:
+        for number in (1, 2):
+            save_whole(parts, f"m{number}")
+    parts.save("lost")
+    parts.write("ghost")
+    numbers = iter((1, 2))
+
+    def with_vectors() -> set[str]:
+        found = parts.index.reachable(MEMORIES)
+        change(parts, f"m{next(numbers)}")
+        return found
+
+    found = find_differences(parts.database, MEMORIES, with_vectors)
+
+    assert found == Differences(["lost"], ["ghost"])
+
+
+def test_what_differs_is_queued_and_read_outside_any_transaction(parts: Parts) -> None:
+    parts.save("a", "lost")
+    parts.write("a", "ghost")
+
+    def with_vectors() -> set[str]:
+        with ThreadPoolExecutor(1) as others:  # which can write meanwhile
+            others.submit(parts.save, "b").result(30)
+        parts.write("b")
+        return parts.index.ids(MEMORIES)
+
+    parts.queue.put_what_differs(MEMORIES, with_vectors)
+
+    assert [entry.id for entry in parts.queue.take_after(10, 0)] == ["lost", "ghost"]
 
 
 def test_a_vector_that_chroma_stores_and_cannot_find_is_missing(

@@ -1,5 +1,6 @@
 """The doctor finds what is wrong with a memory, and mends what can be made anew."""
 
+import itertools
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -297,6 +298,61 @@ def test_a_vector_index_that_fails_while_it_is_read_is_made_anew(
 
     assert wrong(filled.check(repair=True)) == []
     assert level(filled)
+
+
+def test_writes_under_way_are_no_damage_and_nothing_is_made_anew(
+    filled: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound, numbers = VectorIndex.reachable, itertools.count(1)
+    location = Path(filled.status().location).parent
+    monkeypatch.setattr(VectorIndex, "drop", lambda _: pytest.fail("the vectors were dropped"))
+    with closing(AgentMemory.open(location, embedding="local")) as other:
+
+        def reachable(index: VectorIndex, kind: RecordKind) -> set[str]:
+            found = sound(index, kind)
+            number = next(numbers)
+            report = other.add_memories([Memory(id=f"new {number}", content=f"tea {number}")])
+            assert report.pending == 0
+            assert other.delete(f"new {number - 1}") == (number > 1)
+            return found
+
+        monkeypatch.setattr(VectorIndex, "reachable", reachable)
+        lose_a_vector(filled)
+
+        assert wrong(filled.check()) == [vector_problem("memories", missing="1 (kitten)")]
+        assert wrong(filled.check(repair=True)) == []
+
+
+class _GoneError(ConnectionError):
+    """What a client raises when its server is gone."""
+
+
+def test_a_server_that_goes_away_in_between_loses_no_vector(
+    filled: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go_away(*_: object, **__: object) -> None:
+        raise _GoneError
+
+    for kind in (MEMORIES, MESSAGES):
+        monkeypatch.setattr(index_of(filled)._collection(kind), "query", go_away)
+
+    assert wrong(filled.check()) == [
+        f"vector index: {kind}: cannot be read: _GoneError" for kind in ("memories", "messages")
+    ]
+
+
+def test_a_database_that_somebody_else_writes_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.database.BUSY_TIMEOUT_SECONDS", 0.1)
+    with closing(AgentMemory.open(tmp_path, embedding="none")) as memory:
+        fill(memory)
+        with closing(sqlite3.connect(memory.status().location)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            (problem,) = wrong(memory.check())
+        assert problem.startswith("database: cannot read the database")
+        assert "is locked" in problem
+        assert wrong(memory.check()) == []
 
 
 @pytest.mark.parametrize("embedding", ["local", "none"])
