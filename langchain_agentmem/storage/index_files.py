@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 
+from langchain_agentmem.errors import describe
 from langchain_agentmem.storage import index_trial
 from langchain_agentmem.storage.folder import NEW_SUFFIX, SEAL_SUFFIX, TRIAL_SUFFIX
 
@@ -46,6 +47,10 @@ _DATABASE = "chroma.sqlite3"
 Listing = list[list[str | int]]
 
 
+class _UntriedError(Exception):
+    """Whether the files are sound could not be found out."""
+
+
 class IndexFiles:
     """The folder of an embedded index.
 
@@ -60,6 +65,8 @@ class IndexFiles:
         self._begun = 0
         self._sealing = Lock()
         self._written: Listing | None = None
+        self._untried = False
+        """Whether the files were opened without a trial that they would have needed."""
 
     @classmethod
     def of(cls, folder: Path) -> "IndexFiles":
@@ -83,8 +90,8 @@ class IndexFiles:
         self._seal()
 
     def _seal(self) -> None:
-        """Note what the files look like, unless a call is under way."""
-        if self._calls or not self._sealing.acquire(blocking=False):
+        """Note what the files look like, unless a call is under way or nobody knows their state."""
+        if self._calls or self._untried or not self._sealing.acquire(blocking=False):
             return
         try:
             begun = self._begun
@@ -122,12 +129,18 @@ class IndexFiles:
     def make_safe(self) -> None:
         """Remove an index that would harm whoever opens it.
 
-        Called by the process that owns the index, before it opens it.
+        Called by the process that owns the index, before it opens it. Where there can be no trial
+        it is opened, and not sealed: the next opening tries it out again.
         """
-        self._written = None
+        self._written, self._untried = None, False
         if not self._folder.is_dir() or self.is_sealed():
             return
-        fault = self._torn() or self._tried_out()
+        try:
+            fault = self._torn() or self._tried_out()
+        except _UntriedError as why:
+            logger.warning("the vector index could not be tried out: %s", why)
+            self._untried = True
+            return
         if fault is None:
             self._seal()
             return
@@ -179,11 +192,13 @@ class IndexFiles:
     def _tried_out(self) -> str | None:
         """Return why a trial of the index in another process failed, or None.
 
-        Where this process cannot start another Python, there is no trial.
+        Raises:
+            _UntriedError: It did not get to the index.
         """
         python = os.fsdecode(get_executable() or "")
         if getattr(sys, "frozen", False) or not Path(python).name.startswith(("python", "pypy")):
-            return None
+            msg = "this process cannot start another Python"
+            raise _UntriedError(msg)
         copy = self._folder.with_name(f"{self._folder.name}{TRIAL_SUFFIX}")
         shutil.rmtree(copy, ignore_errors=True)  # of a process that died in the middle
         try:
@@ -201,15 +216,14 @@ class IndexFiles:
         except subprocess.TimeoutExpired as error:
             said, how = os.fsdecode(error.stdout or b""), "hung"
         except OSError as error:
-            logger.warning("the vector index could not be tried out: %s", error)
-            return None
+            raise _UntriedError(describe(error)) from error
         else:
             said, how = ended.stdout, f"ended with {ended.returncode}"
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         if index_trial.READY not in said.split():
-            logger.warning("the vector index could not be tried out: the trial %s", how)
-            return None
+            msg = f"the trial {how}"
+            raise _UntriedError(msg)
         return None if index_trial.SOUND in said.split() else f"a trial of it {how}"
 
 
@@ -228,7 +242,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _flush(path: Path) -> None:
-    """Have the disk hold what was written, so that a seal outlives a power cut no better."""
+    """Have the disk hold the file, so that after a power cut no seal tells of lost writes."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 

@@ -15,6 +15,7 @@ from processes import RemoteMemory
 from workers import text_of
 
 from langchain_agentmem import AgentMemory, Memory
+from langchain_agentmem.storage.index_files import IndexFiles
 
 COUNT = 1200
 """Enough for Chroma to write its index to files, which it does every 1,000 vectors."""
@@ -113,6 +114,39 @@ def test_no_damage_of_the_index_files_ends_a_process(
     folder = shutil.copytree(sound, tmp_path / "m")
     garble(folder, name, damage)
     check_usable(folder)
+
+
+def no_room_for_a_copy(folder: Path, _: pytest.MonkeyPatch) -> None:
+    (folder / "chroma.trial").touch()
+
+
+def a_python_that_fails(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    python = folder / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o700)
+    patch.setattr("langchain_agentmem.storage.index_files.get_executable", lambda: str(python))
+
+
+def no_python(_: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("langchain_agentmem.storage.index_files.get_executable", lambda: "/bin/agent")
+
+
+@pytest.mark.parametrize("hinder", [no_room_for_a_copy, a_python_that_fails, no_python])
+def test_an_index_that_could_not_be_tried_out_is_tried_out_at_the_next_opening(
+    sound: Path, tmp_path: Path, hinder: Callable[[Path, pytest.MonkeyPatch], None]
+) -> None:
+    folder = shutil.copytree(sound, tmp_path / "m")
+    (folder / "chroma.seal").unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        hinder(folder, patch)
+        with AgentMemory.open(folder, embedding="local") as memory:
+            assert memory.search_memories(text_of(1)).strategy == "hybrid"
+            memory.add_memory("one more")
+    assert not IndexFiles(folder / "chroma").is_sealed()
+
+    (folder / "chroma.trial").unlink(missing_ok=True)
+    AgentMemory.open(folder, embedding="local").close()
+    assert IndexFiles(folder / "chroma").is_sealed()
 
 
 def state(folder: Path) -> list[tuple[str, int, int]]:
