@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
+from unittest import mock
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
+from langchain_agentmem.storage import record_rows
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import LIVE, MEMORIES, MESSAGES, RecordKind
@@ -18,12 +20,12 @@ from langchain_agentmem.storage.vector_queue import VectorQueue
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 # So few of everything that ids meet ids, given ids and equal texts, of the same owner and others.
-IDS = st.sampled_from(["", "a", "b", "c", "d"])
+IDS = st.sampled_from(["", "a", "b", "c"])
 COMMON = {
     "id": IDS,
     "given_id": IDS,
     "content": st.sampled_from(["green tea", "black tea", "oak"]),
-    "scope_id": st.sampled_from(["ann", "bob"]),
+    "scope_id": st.sampled_from(["ann", "ann", "bob"]),
 }
 MESSAGE = st.builds(
     Message,
@@ -76,6 +78,7 @@ def found(store: RecordStore, kind: RecordKind) -> list[list[str]]:
     ]
 
 
+@settings(max_examples=300)
 @given(batch=BATCHES)
 def test_as_one_after_another(
     batch: tuple[RecordKind, list[Record], list[Record], set[int]],
@@ -86,7 +89,8 @@ def test_as_one_after_another(
             first = [store.save(kind, [record]).records[0].id for record in before]
             store.delete([first[n] for n in deleted if n < len(first)])
         saved = together.save(kind, records)
-        each = [alone.save(kind, [record]) for record in records]
+        with mock.patch.object(record_rows, "free_ids", return_value=set()):  # each is looked up
+            each = [alone.save(kind, [record]) for record in records]
 
         assert everything(together, kind) == everything(alone, kind)
         assert found(together, kind) == found(alone, kind)
@@ -95,6 +99,7 @@ def test_as_one_after_another(
         assert [r.content for r in saved.records] == [r.content for s in each for r in s.records]
 
 
+@settings(max_examples=300)
 @given(batch=BATCHES)
 def test_a_second_time_nothing_new(
     batch: tuple[RecordKind, list[Record], list[Record], set[int]],
