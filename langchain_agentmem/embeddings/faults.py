@@ -1,7 +1,7 @@
 """What went wrong when an embedding model was called, and whether calling again can help.
 
 Descriptions name the kind of error and its status, never the body of an answer: services echo
-what they were sent, texts and keys included.
+what they were sent, texts and keys included. Of the network's own errors alone the text is told.
 """
 
 from collections.abc import Mapping
@@ -52,13 +52,17 @@ def read_fault(error: Exception) -> Fault:
             if status in statuses:
                 kind = candidate
         return Fault(kind, f"HTTP status {status}", _retry_after(error))
-    import httpx
-
     for cause in _causes(error):
-        if isinstance(cause, TimeoutError | httpx.TimeoutException):
+        kinds = _httpx_kinds(cause)
+        if isinstance(cause, TimeoutError) or "TimeoutException" in kinds:
             return Fault("busy", "it did not answer in time", timed_out=True)
-        if isinstance(cause, ConnectionError | httpx.TransportError):
+        if kinds & {"LocalProtocolError", "UnsupportedProtocol"}:
+            # Its text repeats what is wrong, a header with the key in it for one.
+            return Fault("refused", f"no request can be sent to it ({type(cause).__name__})")
+        if isinstance(cause, ConnectionError) or "NetworkError" in kinds:
             return Fault("busy", f"it cannot be reached ({describe(cause)})")
+        if "TransportError" in kinds:
+            return Fault("busy", f"it cannot be reached ({type(cause).__name__})")
     name = type(error).__name__
     if name == "APITimeoutError":
         return Fault("busy", "it did not answer in time", timed_out=True)
@@ -68,6 +72,15 @@ def read_fault(error: Exception) -> Fault:
         return Fault("other", str(error))  # words of this package's own
     # Whatever it says, it may say what it was sent.
     return Fault("other", f"{name}, which the debug log tells more of")
+
+
+def _httpx_kinds(error: BaseException) -> set[str]:
+    # By name: OpenAI's client brings a httpx of its own, whose classes are others.
+    return {
+        kind.__name__
+        for kind in type(error).__mro__
+        if kind.__module__.partition(".")[0] in ("httpx", "httpx2")
+    }
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -12,7 +12,7 @@ from langchain_agentmem.errors import EmbeddingError
 from langchain_agentmem.workers import Workers
 
 OPENAI_MODEL = "text-embedding-3-small"
-_MOST_AT_ONCE = 16
+MOST_AT_ONCE = 16
 
 
 class ServiceEmbeddings(Embeddings):
@@ -31,7 +31,7 @@ class ServiceEmbeddings(Embeddings):
         client.client = _InOrder(client.client)
         self._client = client
         self._seconds = seconds
-        self._workers = Workers(_MOST_AT_ONCE, "agentmem-embedding")
+        self._workers = Workers(MOST_AT_ONCE, "agentmem-embedding")
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed texts.
@@ -41,7 +41,11 @@ class ServiceEmbeddings(Embeddings):
             Exception: Whatever the client raises.
         """
         asked = self._workers.submit(copy_context().run, self._client.embed_documents, texts)
-        vectors: list[list[float]] = asked.result(self._seconds)
+        try:
+            vectors: list[list[float]] = asked.result(self._seconds)
+        except TimeoutError:
+            asked.cancel()  # one that still waits in line is not sent for nobody
+            raise
         return vectors
 
     def embed_query(self, text: str) -> list[float]:
@@ -81,6 +85,19 @@ def model_name(settings: EmbeddingSettings) -> str:
     return OPENAI_MODEL
 
 
+def _check_address(base_url: str) -> None:
+    import httpx
+
+    if not base_url.lower().startswith(("http://", "https://")):
+        msg = "embedding is off: embedding.base_url must begin with http:// or https://"
+        raise EmbeddingError(msg)
+    try:
+        httpx.URL(base_url)
+    except httpx.InvalidURL:  # whose text may repeat a password in it
+        msg = "embedding is off: embedding.base_url is no address, such as http://localhost:8080/v1"
+        raise EmbeddingError(msg) from None
+
+
 def openai_compatible_embeddings(settings: EmbeddingSettings) -> Embeddings:
     """Make the LangChain client for a service.
 
@@ -88,15 +105,15 @@ def openai_compatible_embeddings(settings: EmbeddingSettings) -> Embeddings:
         EmbeddingError: A setting is missing or unusable; it is named.
     """
     model = model_name(settings)
-    if settings.base_url and not settings.base_url.lower().startswith(("http://", "https://")):
-        msg = "embedding is off: embedding.base_url must begin with http:// or https://"
-        raise EmbeddingError(msg)
+    if settings.base_url:
+        _check_address(settings.base_url)
     key = settings.api_key
     if key is None and settings.base_url:
         key = SecretStr("none")  # many local servers want none, and the client insists on one
     if key is None:
         key = SecretStr(os.environ.get("OPENAI_API_KEY", ""))
-    if not key.get_secret_value().strip():
+    key = SecretStr(key.get_secret_value().strip())  # a file that it was read from ends in a line
+    if not key.get_secret_value():
         msg = "embedding is off: set embedding.api_key, or embedding.base_url of a server of yours"
         raise EmbeddingError(msg)
 

@@ -1,5 +1,7 @@
 """From what a user gives as `embedding` to an `Embedder`, or to the reason why there is none."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.embeddings import Embeddings
@@ -22,7 +24,13 @@ NOT_CONFIGURED = (
     "(openai_compatible, chroma, or local after `pip install 'langchain-agentmem[local]'`)"
 )
 
-_NEVER_PART_OF_A_MODEL = ("key", "token", "secret", "password", "timeout", "retries", "chunk_size")
+_NAMES_MODEL = re.compile(
+    r"(?!.*(key|token|secret|password|timeout|retries|cache|provider)).*model.*"
+    r"|(output_|truncate_)?(dimensions?|dimensionality|dim)|size|repo_id"
+)
+"""The fields that say which model it is, and not how it is reached, by the names they have in
+LangChain's integrations. One too many makes vectors anew, one too few mixes those of two models."""
+_MOST_WRAPPED = 5
 
 
 def make_embedder(choice: EmbeddingChoice) -> Embedder | None:
@@ -69,7 +77,12 @@ def embedding_of_store(choice: EmbeddingChoice, store: Any) -> EmbeddingChoice:
 
 
 def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
-    fusion, weight = _FUSION.get(settings.provider or "none", _STANDARD)
+    provider = settings.provider
+    if provider is None:
+        raise EmbeddingError(NOT_CONFIGURED)
+    if provider == "none":
+        return None
+    fusion, weight = _FUSION.get(provider, _STANDARD)
     options: dict[str, Any] = {
         "fusion": settings.fusion or fusion,
         "weight": settings.weight or weight,
@@ -77,35 +90,46 @@ def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
         "max_input_chars": settings.max_input_chars,
         "cool_down": settings.cool_down,
     }
-    if settings.provider is None:
-        raise EmbeddingError(NOT_CONFIGURED)
-    if settings.provider == "none":
-        return None
-    if settings.provider == "local":
-        from langchain_agentmem.embeddings import local
+    try:
+        return _MAKERS[provider](settings, options)
+    except EmbeddingError:
+        raise
+    except Exception as error:
+        # What a library says of its setting up may repeat the key that it was set up with.
+        key = settings.api_key.get_secret_value().strip() if settings.api_key else ""
+        told = describe(error)
+        reason = type(error).__name__ if key and key in told else told
+        msg = f'embedding is off: embedding.provider "{provider}" failed: {reason}'
+        raise EmbeddingError(msg) from error
 
-        try:
-            model: Embeddings = local.WordLlamaEmbeddings()
-        except ImportError as error:
-            msg = (
-                'embedding is off: embedding.provider "local" needs '
-                "`pip install 'langchain-agentmem[local]'`"
-            )
-            raise EmbeddingError(msg) from error
-        except Exception as error:
-            msg = f'embedding is off: embedding.provider "local" failed: {describe(error)}'
-            raise EmbeddingError(msg) from error
-        return Embedder(model, name=local.MODEL_NAME, identity=local.MODEL_NAME, **options)
-    if settings.provider == "chroma":
-        from langchain_agentmem.embeddings import onnx
 
-        return Embedder(
-            onnx.ChromaOnnxEmbeddings(),
-            name=onnx.MODEL_NAME,
-            identity=onnx.MODEL_NAME,
-            advice="it is downloaded at first use: check the network, or set embedding.provider",
-            **options,
+def _local(_: EmbeddingSettings, options: dict[str, Any]) -> Embedder:
+    from langchain_agentmem.embeddings import local
+
+    try:
+        model = local.WordLlamaEmbeddings()
+    except ImportError as error:
+        msg = (
+            'embedding is off: embedding.provider "local" needs '
+            "`pip install 'langchain-agentmem[local]'`"
         )
+        raise EmbeddingError(msg) from error
+    return Embedder(model, name=local.MODEL_NAME, identity=local.MODEL_NAME, **options)
+
+
+def _chroma(_: EmbeddingSettings, options: dict[str, Any]) -> Embedder:
+    from langchain_agentmem.embeddings import onnx
+
+    return Embedder(
+        onnx.ChromaOnnxEmbeddings(),
+        name=onnx.MODEL_NAME,
+        identity=onnx.MODEL_NAME,
+        advice="it is downloaded at first use: check the network, or set embedding.provider",
+        **options,
+    )
+
+
+def _openai_compatible(settings: EmbeddingSettings, options: dict[str, Any]) -> Embedder:
     from langchain_agentmem.embeddings import openai_compatible
 
     name = openai_compatible.model_name(settings)
@@ -119,22 +143,43 @@ def _from_settings(settings: EmbeddingSettings) -> Embedder | None:
     )
 
 
+_MAKERS: dict[str, Callable[[EmbeddingSettings, dict[str, Any]], Embedder]] = {
+    "local": _local,
+    "chroma": _chroma,
+    "openai_compatible": _openai_compatible,
+}
+
+
 def _from_object(model: Embeddings) -> Embedder:
-    kind = type(model)
-    settings = {
-        name: value
-        for name, value in _plain_fields(model).items()
-        if "model" in name or name in ("dimensions", "size", "dim")
-    }
-    name = str(settings.get("model") or settings.get("model_name") or kind.__name__)
-    identity = f"{kind.__module__}.{kind.__qualname__} {sorted(settings.items())}"
+    name, identity = _identify(model)
     return Embedder(model, name=name, identity=identity, advice="check the object given")
 
 
-def _plain_fields(model: Embeddings) -> dict[str, str | int]:
+def _identify(model: Embeddings, depth: int = 0) -> tuple[str, str]:
+    """Return a model's name for people, and what tells its vectors from those of others.
+
+    That is its class and the fields that name a model, and the same of the models that it wraps.
+    """
+    kind = type(model)
     fields = dict(model) if isinstance(model, BaseModel) else dict(vars(model))
-    return {
-        name: value
+    naming = {name: value for name, value in fields.items() if _names_model(kind, name, value)}
+    wrapped = {
+        name: _identify(value, depth + 1)
         for name, value in fields.items()
-        if isinstance(value, str | int) and not any(x in name for x in _NEVER_PART_OF_A_MODEL)
+        if isinstance(value, Embeddings) and depth < _MOST_WRAPPED
     }
+    inner = next(iter(wrapped.values()), (kind.__name__, ""))[0]
+    shown = str(naming.get("model") or naming.get("model_name") or inner)
+    identity = f"{kind.__module__}.{kind.__qualname__} {sorted(naming.items())}"
+    for name, (_, its_identity) in sorted(wrapped.items()):
+        identity += f" {name}=({its_identity})"
+    return shown, identity
+
+
+def _names_model(kind: type[Embeddings], name: str, value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return False  # a switch that speaks of the model does not tell which one it is
+    if name == "deployment" and issubclass(kind, BaseModel):
+        # LangChain's class for OpenAI has a constant there.
+        return bool(value != kind.model_fields[name].default)
+    return _NAMES_MODEL.fullmatch(name) is not None

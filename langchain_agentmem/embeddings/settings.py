@@ -41,13 +41,13 @@ class EmbeddingSettings(BaseSettings):
     `text-embedding-3-small`."""
     dimensions: int | None = Field(default=None, gt=0)
     """`openai_compatible`: length of the vectors, where the model can shorten them."""
-    timeout: float = Field(default=30.0, gt=0)
+    timeout: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     """`openai_compatible`: seconds that one request may take."""
     batch_size: int = Field(default=128, gt=0)
     """Texts in one request."""
     max_input_chars: int = Field(default=8000, gt=0)
     """Longer texts are cut to this many characters before they are embedded."""
-    cool_down: float = Field(default=30.0, ge=0)
+    cool_down: float = Field(default=30.0, ge=0, allow_inf_nan=False)
     """Seconds after a failed query during which searches do not ask the model again."""
     fusion: Fusion | None = None
     """How the vector list is fused with the keyword list: by ranks (`rrf`) or by `scores`; None:

@@ -20,11 +20,11 @@ KEY = "sk-test-secret"
 TEXT = "Minka is a cat"
 
 
-def client(base_url: str, timeout: float = 10.0) -> OpenAIEmbeddings:
+def client(base_url: str, timeout: float = 10.0, key: str = KEY) -> OpenAIEmbeddings:
     options: dict[str, Any] = {
         "model": "wordllama",
         "base_url": base_url,
-        "api_key": KEY,
+        "api_key": key,
         "timeout": timeout,
         "max_retries": 0,
         "check_embedding_ctx_length": False,
@@ -91,6 +91,31 @@ class TestStatus:
             answer.raise_for_status()
 
         assert read_fault(caught.value) == Fault(kind, f"HTTP status {status}")
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"{KEY}\r\nX-Other: 1", f" {KEY}\x00"])
+def test_a_key_that_no_header_can_hold_is_not_told(server: EmbeddingServer, key: str) -> None:
+    embeddings = client(server.base_url, key=key)
+
+    fault = fault_of(embeddings)
+
+    assert fault.kind == "refused"
+    assert "no request can be sent to it (LocalProtocolError)" in fault.description
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("error", "description"),
+    [
+        (httpx.ConnectError("[Errno 111] refused"), "it cannot be reached ([Errno 111] refused)"),
+        (ConnectionResetError("reset by peer"), "it cannot be reached (reset by peer)"),
+        (httpx.ProxyError(f"407 {KEY}"), "it cannot be reached (ProxyError)"),
+        (httpx.RemoteProtocolError(f"bad {TEXT}"), "it cannot be reached (RemoteProtocolError)"),
+        (httpx.UnsupportedProtocol(KEY), "no request can be sent to it (UnsupportedProtocol)"),
+    ],
+)
+def test_of_the_network_alone_the_words_are_told(error: Exception, description: str) -> None:
+    assert read_fault(error).description == description
 
 
 def test_the_pause_that_a_service_asks_for_is_read(server: EmbeddingServer) -> None:

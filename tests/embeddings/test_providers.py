@@ -6,18 +6,26 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_openai import OpenAIEmbeddings
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_openai import AzureOpenAIEmbeddings, OpenAIEmbeddings
 from servers.openai_embeddings import EmbeddingServer, Fault
 
 from langchain_agentmem import AgentMemory, EmbeddingError, EmbeddingSettings
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
+from langchain_agentmem.embeddings.onnx import ChromaOnnxEmbeddings
+from langchain_agentmem.embeddings.openai_compatible import (
+    MOST_AT_ONCE,
+    ServiceEmbeddings,
+)
 from langchain_agentmem.embeddings.provider import NOT_CONFIGURED, make_embedder
 
 KEY = "sk-test-secret"
@@ -32,6 +40,39 @@ def made(choice: Any) -> Embedder:
 
 def openai(**options: Any) -> OpenAIEmbeddings:
     return OpenAIEmbeddings(**options)
+
+
+def azure(deployment: str) -> AzureOpenAIEmbeddings:
+    options: dict[str, Any] = {
+        "azure_deployment": deployment,
+        "azure_endpoint": "https://x.example",
+        "api_version": "1",
+        "api_key": KEY,
+    }
+    return AzureOpenAIEmbeddings(**options)
+
+
+class Cached(Embeddings):
+    """Wraps a model, as LangChain's `CacheBackedEmbeddings` does."""
+
+    def __init__(self, underlying_embeddings: Embeddings) -> None:
+        self.underlying_embeddings = underlying_embeddings
+        self.batch_size = 8
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.underlying_embeddings.embed_documents(texts)
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.underlying_embeddings.embed_query(text)
+
+
+class Switched(DeterministicFakeEmbedding):
+    """Has fields that speak of the model and do not tell which one it is, as Ollama's class has."""
+
+    size: int = 5
+    model: str
+    validate_model_on_init: bool = False
+    model_cache_folder: str | None = None
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -250,6 +291,88 @@ class TestOpenAICompatible:
         with pytest.raises(EmbeddingError, match="the embedding model wordllama failed"):
             made(service_settings.model_copy(update={"timeout": 0.2})).embed_query("x")
 
+    def test_a_request_that_is_given_up_in_line_is_never_sent(self) -> None:
+        release, sent = threading.Event(), list[str]()
+
+        def send(texts: list[str]) -> list[list[float]]:
+            sent.extend(texts)
+            release.wait(60)
+            return [[1.0]] * len(texts)
+
+        client = SimpleNamespace(client=None, embed_documents=send)
+        service = ServiceEmbeddings(client, seconds=0.3)
+
+        def give_up(number: int) -> None:
+            with pytest.raises(TimeoutError):
+                service.embed_query(f"text {number}")
+
+        threads = [threading.Thread(target=give_up, args=(n,)) for n in range(MOST_AT_ONCE + 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        release.set()
+
+        assert service.embed_query("the last") == [1.0]  # whatever was in line came before it
+        assert len(sent) == MOST_AT_ONCE + 1
+
+    @pytest.mark.parametrize("given", [f"{KEY}\n", f" {KEY}\r\n"])
+    @pytest.mark.parametrize("from_environment", [False, True])
+    def test_a_key_that_was_read_with_its_line_is_used_without_it(
+        self,
+        server: EmbeddingServer,
+        monkeypatch: pytest.MonkeyPatch,
+        given: str,
+        from_environment: bool,
+    ) -> None:
+        if from_environment:
+            monkeypatch.setenv("AGENTMEM_EMBEDDING_API_KEY", given)
+        key = None if from_environment else given
+        options: dict[str, Any] = {"api_key": key} if key else {}
+        made(
+            EmbeddingSettings(
+                provider="openai_compatible", base_url=server.base_url, model="m", **options
+            )
+        ).embed_query("x")
+
+        assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+    @pytest.mark.parametrize("url", ["http://localhost:port/v1", "http://u:se cret@[::1/v1"])
+    def test_an_address_that_is_none_turns_embedding_off(self, url: str) -> None:
+        settings = EmbeddingSettings(provider="openai_compatible", base_url=url, model="m")
+        with AgentMemory.in_memory(embedding=settings) as memory:
+            memory.add_memory("likes cats")
+            result = memory.search_memories("cats")
+
+        assert (result.total, result.strategy) == (1, "fts")
+        assert "embedding.base_url is no address" in result.notes[0]
+        assert "cret" not in result.notes[0]
+
+    def test_a_client_that_cannot_be_made_turns_embedding_off(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "socksio", None)
+        monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+        settings = EmbeddingSettings(provider="openai_compatible", api_key=KEY)
+        with AgentMemory.in_memory(embedding=settings) as memory:
+            memory.add_memory("likes cats")
+            result = memory.search_memories("cats")
+
+        assert (result.total, result.strategy) == (1, "fts")
+        assert 'embedding.provider "openai_compatible" failed: ' in result.notes[0]
+        assert "socksio" in result.notes[0]
+
+    def test_what_a_client_says_of_its_key_is_not_repeated(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(**options: Any) -> None:
+            raise RuntimeError(options["api_key"].get_secret_value())
+
+        monkeypatch.setattr("langchain_openai.OpenAIEmbeddings", fail)
+
+        with pytest.raises(EmbeddingError, match=r"failed: RuntimeError$"):
+            make_embedder(EmbeddingSettings(provider="openai_compatible", api_key=f"{KEY}\n"))
+
     def test_no_tokenizer_is_loaded(self, server: EmbeddingServer, tmp_path: Path) -> None:
         script = f"""
 import sys
@@ -293,6 +416,39 @@ with AgentMemory.in_memory(embedding="chroma") as memory:
         done = run(script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT)
 
         assert done.returncode == 0, done.stderr
+
+    def test_threads_at_first_use_download_it_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Function:
+            """Whoever comes while the model is not there yet downloads it."""
+
+            downloads = 0
+            there = False
+
+            def __call__(self, texts: list[str]) -> list[Any]:
+                if not Function.there:
+                    Function.downloads += 1
+                    time.sleep(0.1)
+                    if Function.downloads == 1:
+                        msg = "the first download fails"
+                        raise OSError(msg)
+                    Function.there = True
+                return [np.zeros(3)] * len(texts)
+
+        name = "chromadb.utils.embedding_functions.ONNXMiniLM_L6_V2"
+        monkeypatch.setattr(name, Function)
+        models = [ChromaOnnxEmbeddings(), ChromaOnnxEmbeddings()]
+
+        def embed(number: int) -> None:
+            with suppress(OSError):
+                models[number % 2].embed_query("x")
+
+        threads = [threading.Thread(target=embed, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+
+        assert Function.downloads == 2
 
     def test_without_its_model_and_a_network_it_degrades_with_a_note(self, tmp_path: Path) -> None:
         script = """
@@ -469,6 +625,18 @@ class TestChoice:
                 openai(model="a", api_key="one", dimensions=64),
                 False,
             ),
+            (azure("one"), azure("one"), True),
+            (azure("one"), azure("two"), False),
+            (Cached(openai(model="a", api_key="x")), Cached(openai(model="a", api_key="y")), True),
+            (Cached(openai(model="a", api_key="x")), Cached(openai(model="b", api_key="x")), False),
+            (
+                Cached(Cached(DeterministicFakeEmbedding(size=5))),
+                Cached(Cached(DeterministicFakeEmbedding(size=6))),
+                False,
+            ),
+            (Switched(model="a"), Switched(model="a", validate_model_on_init=True), True),
+            (Switched(model="a"), Switched(model="a", model_cache_folder="/tmp"), True),  # noqa: S108
+            (Switched(model="a"), Switched(model="b"), False),
             ("local", EmbeddingSettings(provider="local", weight=0.5), True),
             ("local", "chroma", False),
             (
@@ -489,3 +657,23 @@ class TestChoice:
         self, one: Any, other: Any, same: bool
     ) -> None:
         assert (made(one).fingerprint == made(other).fingerprint) is same
+
+    @pytest.mark.parametrize(
+        ("model", "fingerprint"),
+        [
+            ("local", "fde67c6e5841"),
+            ("chroma", "a2ecbc46b38c"),
+            (EmbeddingSettings(provider="openai_compatible", api_key="x"), "7b1d345e3ee6"),
+            (openai(model="text-embedding-3-small", api_key="x"), "4e18956a7150"),
+            (openai(model="text-embedding-3-large", dimensions=256, api_key="x"), "06769cc7c0e7"),
+        ],
+    )
+    def test_vectors_that_were_written_stay_those_of_their_model(
+        self, model: Any, fingerprint: str
+    ) -> None:
+        """Another fingerprint would have everybody's vectors made anew."""
+        assert made(model).fingerprint == fingerprint
+
+    def test_a_wrapped_model_is_called_by_its_name(self) -> None:
+        assert made(Cached(openai(model="some-model", api_key="x"))).name == "some-model"
+        assert made(Cached(DeterministicFakeEmbedding(size=5))).name == "DeterministicFakeEmbedding"
