@@ -37,7 +37,8 @@ def import_records(
         str | None,
         typer.Option(
             help="Put before ids and session keys. Default: the folder's name and a slash where "
-            "several folders are given, so that equal ids of theirs stay apart; else nothing.",
+            "several folders are given (more of the path where names are equal), so that equal "
+            "ids of theirs stay apart; else nothing.",
             show_default=False,
         ),
     ] = None,
@@ -75,14 +76,13 @@ def import_records(
         fail(str(error))
     if session is not None and all(source is not Format.LANGCHAIN for _, _, source in sources):
         fail("--session is for LangChain messages, and there are none")
-    several_folders = len({path.resolve() for path in paths if path.is_dir()}) > 1
+    own_prefix = _own_prefixes({path.resolve() for path in paths if path.is_dir()})
     report = ImportReport()
     with open_memory(memory, embedding) as opened:
         with progress_bar() as progress:
             task = progress.add_task("importing", total=total)
             for path, file, source in sources:
-                own = f"{path.resolve().name}/" if several_folders and path.is_dir() else ""
-                used = own if prefix is None else prefix
+                used = own_prefix.get(path.resolve(), "") if prefix is None else prefix
                 try:
                     report += import_lines(
                         opened,
@@ -104,6 +104,23 @@ def import_records(
     )
     if report.problems:
         raise typer.Exit(1)
+
+
+def _own_prefixes(folders: set[Path]) -> dict[Path, str]:
+    """Return what tells the records of each of several folders from those of the others.
+
+    That is its name, and as much of the path before it as folders of one name take.
+    """
+    if len(folders) < 2:  # noqa: PLR2004
+        return {}
+    prefixes: dict[Path, str] = {}
+    for folder in folders:
+        namesakes = [other for other in folders if other.name == folder.name]
+        length = 1
+        while len({other.parts[-length:] for other in namesakes}) < len(namesakes):
+            length += 1
+        prefixes[folder] = f"{'/'.join(folder.parts[-length:])}/"
+    return prefixes
 
 
 def tell(

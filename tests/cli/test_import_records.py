@@ -102,6 +102,25 @@ def test_equal_ids_of_several_folders_stay_apart(tmp_path: Path) -> None:
     }
 
 
+def test_folders_of_one_name_are_told_apart_by_the_path_before_it(tmp_path: Path) -> None:
+    folders = ["2024/export", "2025/export", "x/2025/export", "notes"]
+    for folder in folders:
+        write(tmp_path / folder / "messages.jsonl", message(content=f"the roof of {folder}"))
+    # One that is given twice, by another path, is one folder.
+    again = tmp_path / "notes" / ".." / "notes"
+    result = run(*(tmp_path / folder for folder in folders), again, "-m", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        hits = memory.search_conversations("roof").results
+    parent = tmp_path.name
+    assert {hit.id: hit.content for hit in hits} == {
+        f"{parent}/2024/export/1": "the roof of 2024/export",
+        f"{parent}/2025/export/1": "the roof of 2025/export",
+        "x/2025/export/1": "the roof of x/2025/export",
+        "notes/1": "the roof of notes",
+    }
+
+
 @pytest.mark.parametrize("sources", ["1", ["1"]], ids=["one", "several"])
 def test_memories_stay_linked_to_their_own_messages(
     tmp_path: Path, sources: str | list[str]
