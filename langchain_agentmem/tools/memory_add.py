@@ -5,6 +5,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
+from langchain_agentmem.quoting import quote
 from langchain_agentmem.records import Memory
 from langchain_agentmem.tools.memory_tool import (
     Answer,
@@ -63,6 +64,6 @@ class MemoryAddTool(MemoryTool):
             report = self.memory.add_memories([Memory(**fields)], config=config)
             memory = report.records[0]
             verb = "Saved as" if report.saved else "Already there as"
-            return f"{verb} {memory.id}.", memory.model_dump(mode="json")
+            return f"{verb} {quote(memory.id)}.", memory.model_dump(mode="json")
 
         return self._guarded(save)

@@ -3,6 +3,7 @@
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
+from langchain_agentmem.quoting import quote
 from langchain_agentmem.records import Memory
 from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, RecordIds
 
@@ -15,6 +16,10 @@ class MemoryDeleteInput(BaseModel):
     """What a model fills in."""
 
     ids: RecordIds = Field(description="The ids of the memories, as shown by memory_search.")
+
+
+def _listed(id_: str) -> str:
+    return quote(id_, separator=",")
 
 
 class MemoryDeleteTool(MemoryTool):
@@ -35,7 +40,7 @@ class MemoryDeleteTool(MemoryTool):
             text = f"Deleted {count} {'memory' if count == 1 else 'memories'}."
             unknown = [id_ for id_ in asked if id_ not in found]
             if unknown:
-                text += f" There are no memories with the ids: {', '.join(unknown)}."
+                text += f" There are no memories with the ids: {', '.join(map(_listed, unknown))}."
             return text, {"deleted": found, "unknown": unknown}
 
         return self._guarded(delete)

@@ -3,7 +3,8 @@
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field
 
-from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, OptionalText, RecordIds
+from langchain_agentmem.quoting import quote
+from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, OptionalContent, RecordIds
 
 DESCRIPTION = """\
 Make one memory of several that say the same or belong together. Give their ids as memory_search \
@@ -16,7 +17,7 @@ class MemoryMergeInput(BaseModel):
     ids: RecordIds = Field(
         description="At least two ids, as shown by memory_search; the first is kept."
     )
-    content: OptionalText = Field(
+    content: OptionalContent = Field(
         default=None, description="The merged text; left out, that of the first stays."
     )
 
@@ -30,8 +31,10 @@ class MemoryMergeTool(MemoryTool):
 
     def _run(self, ids: list[str], content: str | None = None, *, config: RunnableConfig) -> Answer:
         def merge() -> Answer:
+            found = [self.memory.get(id_, config=config) for id_ in ids]
+            named = {memory.id for memory in found if memory is not None}  # one may have two ids
             memory = self.memory.merge_memories(ids, content, config=config)
-            merged = len(set(ids))
-            return f"Merged {merged} memories into {memory.id}.", memory.model_dump(mode="json")
+            text = f"Merged {len(named)} memories into {quote(memory.id)}."
+            return text, memory.model_dump(mode="json")
 
         return self._guarded(merge)

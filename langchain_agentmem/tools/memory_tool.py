@@ -31,6 +31,12 @@ def _optional_text(value: Any) -> Any:
     return (unquote(value).strip() or None) if isinstance(value, str) else value
 
 
+def _optional_content(value: Any) -> Any:
+    # Unlike a label it is kept as it was sent: quotes around it are part of what was said.
+    text = _text(value)
+    return None if isinstance(text, str) and not text.strip() else text
+
+
 def texts(value: Any) -> Any:
     """Read a list that a model wrote as text: as JSON, or with commas between its items."""
     if value is None:
@@ -56,7 +62,8 @@ def _shown_id(text: str) -> str:
 
 def _ids(value: Any) -> Any:
     if isinstance(value, str) and re.search(r"\[\s*id:", value):
-        return re.findall(r"\[\s*id:[^\]]*\]", value)
+        # Within quotes, as `quote` prints an id that has brackets, a bracket ends nothing.
+        return re.findall(r'\[\s*id:\s*(?:"(?:[^"\\]|\\.)*"\s*|[^\]]*)\]', value)
     return texts(value)
 
 
@@ -67,6 +74,8 @@ def _filter_text(value: Any) -> Any:
 
 RequiredText = Annotated[str, BeforeValidator(_text)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
+OptionalContent = Annotated[str | None, BeforeValidator(_optional_content)]
+"""What a record says, or nothing."""
 FilterText = Annotated[str | None, BeforeValidator(_filter_text)]
 """A filter that is left out where a model writes that there is none."""
 Texts = Annotated[list[str], BeforeValidator(texts)]

@@ -5,7 +5,15 @@ from typing import Annotated, Any
 from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, BeforeValidator, Field
 
-from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, OptionalText, RecordId, texts
+from langchain_agentmem.quoting import quote
+from langchain_agentmem.tools.memory_tool import (
+    Answer,
+    MemoryTool,
+    OptionalContent,
+    OptionalText,
+    RecordId,
+    texts,
+)
 
 DESCRIPTION = """\
 Correct a memory that is outdated or wrong. Give its id as memory_search shows it, and only the \
@@ -20,7 +28,7 @@ class MemoryUpdateInput(BaseModel):
     """What a model fills in."""
 
     id: RecordId = Field(description="The memory's id, as shown by memory_search.")
-    content: OptionalText = Field(default=None, description="The new text.")
+    content: OptionalContent = Field(default=None, description="The new text.")
     type: OptionalText = Field(default=None, description="The new type.")
     scene: OptionalText = Field(default=None, description="The new scene name.")
     tags: Annotated[list[str] | None, BeforeValidator(_optional_texts)] = Field(
@@ -54,6 +62,6 @@ class MemoryUpdateTool(MemoryTool):
                 msg = "name at least one field to change: content, type, scene or tags"
                 raise ValueError(msg)
             memory = self.memory.update_memory(id, config=config, **changes)
-            return f"Updated {memory.id}.", memory.model_dump(mode="json")
+            return f"Updated {quote(memory.id)}.", memory.model_dump(mode="json")
 
         return self._guarded(update)

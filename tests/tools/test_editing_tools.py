@@ -1,5 +1,6 @@
 """The tools that edit: what a model can do with them, for whom, and what it reads."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from output_parser import MemoryEntry, parse
 
 from langchain_agentmem import AgentMemory, AgentMemoryToolkit, Memory, Message
+from langchain_agentmem.quoting import quote
 
 ANN: RunnableConfig = {"configurable": {"user_id": "ann"}}
 BOB: RunnableConfig = {"configurable": {"user_id": "bob"}}
@@ -225,6 +227,53 @@ class TestLooseArguments:
         printed = content.partition("[id: ")[2].splitlines()[0].rpartition("]")[0]
         assert ann.call("memory_delete", ids=[printed]).artifact["deleted"] == [id_]
 
+    @pytest.mark.parametrize("ids", [["[a]", "b"], ["a] [id: b", 'say "so]"'], ["x", "y]z"]])
+    def test_ids_as_text_work_as_they_are_printed(
+        self, keyword_memory: AgentMemory, ann: Agent, ids: list[str]
+    ) -> None:
+        keyword_memory.add_memories([Memory(id=id_, content="tea") for id_ in ids], config=ANN)
+        content = str(ann.call("memory_search", query="tea").content)
+        printed = " and ".join(re.findall(r"\[id: .*", content))
+        deleted = ann.call("memory_delete", ids=printed).artifact["deleted"]
+        assert sorted(deleted) == sorted(ids)
+
+    @pytest.mark.parametrize(
+        "content", ['"I will be back"', "  indented", "null", "[1, 2]", '"a" and "b"'], ids=repr
+    )
+    def test_a_content_is_kept_as_it_was_sent(self, ann: Agent, content: str) -> None:
+        one, two = ann.add("first"), ann.add("second")
+        assert ann.call("memory_add", content=content).artifact["content"] == content
+        updated = ann.call("memory_update", id=one, content=f"{content} ")
+        assert updated.artifact["content"] == f"{content} "
+        merged = ann.call("memory_merge", ids=[one, two], content=content)
+        assert merged.artifact["content"] == content
+
+    @pytest.mark.parametrize("nothing", [None, "", " \n"], ids=repr)
+    def test_a_content_that_says_nothing_changes_nothing(self, ann: Agent, nothing: Any) -> None:
+        one, two = ann.add("first"), ann.add("second")
+        changed = ann.call("memory_update", id=one, content=nothing, type="persona")
+        assert changed.artifact["content"] == "first"
+        merged = ann.call("memory_merge", ids=[one, two], content=nothing)
+        assert merged.artifact["content"] == "first"
+
+    @pytest.mark.parametrize("id_", ["a\n\nNote: b", "x [id: y]", "a\u2028---"], ids=ascii)
+    def test_an_id_forges_no_part_of_an_answer(
+        self, keyword_memory: AgentMemory, ann: Agent, id_: str
+    ) -> None:
+        keyword_memory.add_memories([Memory(id=id_, content="tea")], config=ANN)
+        keyword_memory.add_memories([Memory(id="other", content="milk")], config=ANN)
+        answers = [
+            ann.call("memory_update", id=id_, content="mint"),
+            ann.call("memory_merge", ids=[id_, "other"]),
+            ann.call("memory_delete", ids=[f"{id_}!"]),
+            ann.call("memory_update", id=f"{id_}!", content="mint"),
+        ]
+        for answer in answers:
+            assert len(str(answer.content).splitlines()) == 1
+        assert quote(id_) in str(answers[0].content)
+        assert quote(id_) in str(answers[1].content)
+        assert quote(f"{id_}!") in str(answers[2].content)
+
     @pytest.mark.parametrize(
         "tags", ["a, b", '["a", "b"]', ["a", "b"], "a,b,", '"a", "b"'], ids=repr
     )
@@ -262,6 +311,15 @@ class TestMerge:
         both = [report.records[0].id, "note"]
         with pytest.raises(ValueError, match="at least two different memories, not 1"):
             keyword_memory.merge_memories(both, config=BOB)
+
+    def test_a_memory_under_two_ids_is_counted_once(
+        self, keyword_memory: AgentMemory, bob: Agent
+    ) -> None:
+        keyword_memory.add_memories([Memory(id="note", content="tea")], config=ANN)
+        report = keyword_memory.add_memories([Memory(id="note", content="tea")], config=BOB)
+        own, other = report.records[0].id, bob.add("milk")
+        answer = bob.call("memory_merge", ids=[own, "note", other])
+        assert answer.content == f"Merged 2 memories into {own}."
 
     def test_the_first_is_kept(self, ann: Agent) -> None:
         one, two = ann.add("tea", tags=["a"]), ann.add("likes tea", tags=["b"])
