@@ -11,6 +11,7 @@ from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.searching import Config, Searching
+from langchain_agentmem.storage.chroma_source import ChromaSource
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.doctor import Doctor
 from langchain_agentmem.storage.folder import FILE_NAME, private_folder
@@ -20,7 +21,7 @@ from langchain_agentmem.storage.record_store import Changed, RecordStore
 from langchain_agentmem.storage.saving import Saved
 from langchain_agentmem.storage.vector_indexer import Progress
 from langchain_agentmem.storage.vector_queue import VectorQueue
-from langchain_agentmem.storage.vectors import ChromaSource, VectorHalf
+from langchain_agentmem.storage.vectors import VectorHalf
 from langchain_agentmem.transfer import Into, Transfer
 from langchain_agentmem.twins import in_thread
 from langchain_agentmem.upkeep import Upkeep

@@ -22,7 +22,7 @@ from types import TracebackType
 
 from langchain_agentmem.errors import describe
 from langchain_agentmem.storage import index_trial
-from langchain_agentmem.storage.folder import NEW_SUFFIX, SEAL_SUFFIX, TRIAL_SUFFIX
+from langchain_agentmem.storage.folder import BROKEN_SUFFIX, NEW_SUFFIX, SEAL_SUFFIX, TRIAL_SUFFIX
 
 logger = logging.getLogger(__name__)
 
@@ -225,6 +225,20 @@ class IndexFiles:
             msg = f"the trial {how}"
             raise _UntriedError(msg)
         return None if index_trial.SOUND in said.split() else f"a trial of it {how}"
+
+
+def put_aside(folder: Path) -> None:
+    """Rename the folder of an index that cannot be used, if it is there.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    if folder.exists():
+        number = 1
+        while (aside := folder.with_name(f"{folder.name}{BROKEN_SUFFIX}{number}")).exists():
+            number += 1
+        folder.rename(aside)
+        logger.warning("the unusable vector index was moved to %s", aside)
 
 
 _known: dict[str, IndexFiles] = {}

@@ -32,9 +32,9 @@ _MAX_IDS_PER_GET = 5000
 _PROBE_SIZE = 256
 _DELETED_MEANWHILE = "Error finding id"
 """What a query of Chroma's says when a vector went after it was found and before it was read."""
-_open_lock = Lock()  # Chroma's table of open systems is not guarded
+_table_lock = Lock()  # Chroma's table of open systems is not guarded
 _used_by: int | None = None
-"""The process that opened Chroma first."""
+"""The process that used Chroma first: this one, or one that it was forked from."""
 
 
 def was_used_before_fork() -> bool:
@@ -62,7 +62,7 @@ def embedded_client(folder: Path) -> "ClientAPI":
     # One path, one system: Chroma shares what is open in this process by the path's text.
     path = str(folder.resolve())
     folder.mkdir(mode=0o700, exist_ok=True)
-    with _opening():
+    with _using():
         try:
             return chromadb.PersistentClient(path, settings=Settings(anonymized_telemetry=False))
         except BaseException:
@@ -75,10 +75,10 @@ def embedded_client(folder: Path) -> "ClientAPI":
 
 
 @contextmanager
-def _opening() -> Iterator[None]:
+def _using() -> Iterator[None]:
     global _used_by  # noqa: PLW0603
-    with _open_lock:
-        _used_by = os.getpid()
+    with _table_lock:
+        _used_by = _used_by or os.getpid()
         yield
 
 
@@ -101,7 +101,7 @@ def in_memory_client() -> "ClientAPI":
     import chromadb
     from chromadb.api.shared_system_client import SharedSystemClient as shared  # noqa: N813
 
-    with _opening():
+    with _using():
         running = shared._identifier_to_system.get("ephemeral")  # noqa: SLF001
         return chromadb.EphemeralClient(settings=running.settings if running else None)
 
@@ -131,7 +131,7 @@ def abandon_client(client: "ClientAPI", folder: Path) -> None:
 
     path = str(folder.resolve())
     server = getattr(client, "_server", None)
-    with _opening():
+    with _using():
         system = shared._identifier_to_system.get(path)  # noqa: SLF001
         if system is not None and server in system._instances.values():  # noqa: SLF001
             del shared._identifier_to_system[path]  # noqa: SLF001
@@ -142,7 +142,8 @@ def close_client(client: "ClientAPI") -> None:
     """Close a client."""
     close = getattr(client, "close", None)  # clients before chromadb 1.4 have none
     if close is not None:
-        close()
+        with _using():
+            close()
 
 
 def _chroma_call(

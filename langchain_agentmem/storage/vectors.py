@@ -7,26 +7,22 @@ over when its owner is gone.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, make_embedder
 from langchain_agentmem.errors import EmbeddingError, StorageError, describe
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage import vector_index
+from langchain_agentmem.storage.chroma_source import ChromaSource
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.folder import BROKEN_SUFFIX, CHROMA_FOLDER
-from langchain_agentmem.storage.index_files import IndexFiles
+from langchain_agentmem.storage.index_files import put_aside
 from langchain_agentmem.storage.kinds import RecordKind
-from langchain_agentmem.storage.ownership import Ownership, turns
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex
@@ -48,6 +44,8 @@ TOO_SLOW = (
     "and their vectors follow"
 )
 
+NO_EMBEDDING = "there is no embedding model, by choice: no vectors can be made"
+
 OWNED_ELSEWHERE = (
     "answered by keywords alone: another process has the vector index of this folder. For several "
     "processes run a Chroma server and give chroma_client=chromadb.HttpClient(...)"
@@ -58,57 +56,6 @@ FORKED = (
     "not survive that. Start processes by spawn, or run a Chroma server and give "
     "chroma_client=chromadb.HttpClient(...)"
 )
-
-
-@dataclass(frozen=True)
-class ChromaSource:
-    """Where a memory's Chroma client comes from, and what becomes of it.
-
-    Attributes:
-        open: Opens or returns the client.
-        end: What closing the memory does to its index; None: nothing, the client is somebody
-            else's.
-        turn: Makes the lock under which the vector queue is worked on.
-        ownership: The ownership that the client needs, or None.
-        folder: The embedded client's folder, or None.
-        files: The files in it, or None.
-    """
-
-    open: Callable[[], Any]
-    end: Callable[[VectorIndex], None] | None
-    turn: Callable[[], AbstractContextManager[object]]
-    ownership: Ownership | None = None
-    folder: Path | None = None
-    files: IndexFiles | None = None
-
-    @classmethod
-    def embedded(cls, folder: Path) -> "ChromaSource":
-        """Chroma inside this process, in a folder of the memory's folder."""
-        chroma = folder / CHROMA_FOLDER
-        return cls(
-            open=lambda: vector_index.embedded_client(chroma),
-            end=VectorIndex.close,
-            turn=turns(folder),
-            ownership=Ownership(folder),
-            folder=chroma,
-            files=IndexFiles.of(chroma),
-        )
-
-    @classmethod
-    def given(cls, client: Any, folder: Path) -> "ChromaSource":
-        """A client of the user's.
-
-        Raises:
-            TypeError: It is no synchronous Chroma client.
-        """
-        vector_index.check_client(client)
-        return cls(open=lambda: client, end=None, turn=turns(folder))
-
-    @classmethod
-    def in_memory(cls) -> "ChromaSource":
-        """Chroma in memory."""
-        # The in-memory system lives as long as the process: the collections are dropped.
-        return cls(open=vector_index.in_memory_client, end=VectorIndex.drop, turn=nullcontext)
 
 
 class VectorHalf:
@@ -218,7 +165,10 @@ class VectorHalf:
         self._overdue = None
 
         def work() -> Indexed:
-            indexer = self._ready_indexer()
+            try:
+                indexer = self._ready_indexer()
+            except StorageError as error:  # no failure of a write: its records are saved
+                return Indexed(0, str(error))
             if indexer is None:
                 return Indexed(0, self.problem)
             if not ids:
@@ -295,20 +245,28 @@ class VectorHalf:
     def rebuild(self, progress: Progress | None = None) -> Indexed:
         """Throw the vector index away and make it anew from the database.
 
-        A folder that Chroma cannot open is put aside, not deleted.
+        A folder that Chroma cannot open is put aside, not deleted. Without an embedding model there
+        is nothing to make it with, and it stays as it is.
+
+        Raises:
+            StorageError: The database cannot be written, or the folder not be moved.
         """
-        if not self._owns():
-            return Indexed(0, OWNED_ELSEWHERE)
-        with self._database.write() as connection:
-            self._queue.put_all(connection)
-        if self.embedder is not None:
+        self._database.check_usable()
+        if self.embedder is None:
+            return Indexed(0, self.problem or NO_EMBEDDING)
+        try:
+            if not self._owns():
+                return Indexed(0, OWNED_ELSEWHERE)
+            with self._database.write() as connection:
+                self._queue.put_all(connection)
             self.embedder.forget_dimension()
-        with self._lock:
-            self._tried_at = 0.0
-            emptied = self.index is not None and self._dropped(self.index)
-            if not emptied and self._chroma.folder is not None:
-                _put_aside(self._chroma.folder)
-        return self.sync(progress)
+            with self._lock:
+                self._tried_at = 0.0
+                problem = self._thrown_away()
+        except OSError as error:
+            msg = f"cannot make the vector index {self.folder} anew: {describe(error)}"
+            raise StorageError(msg) from error
+        return self.sync(progress) if problem is None else Indexed(0, problem)
 
     def close(self) -> None:
         """Release the vector index, and its ownership."""
@@ -316,11 +274,13 @@ class VectorHalf:
             self._closed = True
             self._writers.close()
             index, self.index, self._indexer = self.index, None, None
-            if index is not None and self._chroma.end is not None:
-                self._chroma.end(index)
-                self._keep_private()
-            if self._chroma.ownership is not None:
-                self._chroma.ownership.release()
+            try:
+                if index is not None and self._chroma.end is not None:
+                    self._chroma.end(index)
+                    self._keep_private()
+            finally:
+                if self._chroma.ownership is not None:
+                    self._chroma.ownership.release()
 
     def _was_taken_away(self) -> bool:
         files = self._chroma.files
@@ -375,17 +335,24 @@ class VectorHalf:
         if self._chroma.folder is not None:
             vector_index.keep_private(self._chroma.folder)
 
-    def _dropped(self, index: VectorIndex) -> bool:
-        try:
-            index.drop()
-        except Exception as error:
-            if self._chroma.folder is None:
-                raise
-            logger.warning("the vector index cannot be emptied: %s", describe(error))
-            index.close()
-            self.index = self._indexer = None
-            return False
-        return True
+    def _thrown_away(self) -> str | None:
+        """Empty the index, or put its folder aside; tells why that could not be done, or None."""
+        index, folder = self.index, self._chroma.folder
+        if index is not None:
+            try:
+                index.drop()
+            except Exception as error:  # noqa: BLE001  (whatever Chroma raises)
+                problem = f"the vector index cannot be emptied: {describe(error)}"
+                logger.warning("%s", problem)
+                if folder is None:
+                    return problem
+                self.index = self._indexer = None
+                index.close()
+            else:
+                return None
+        if folder is not None:
+            put_aside(folder)
+        return None
 
     def _owns(self) -> bool:
         ownership = self._chroma.ownership
@@ -395,12 +362,3 @@ class VectorHalf:
         if problem != self.problem:
             logger.warning("%s", problem)
         self.problem = problem
-
-
-def _put_aside(folder: Path) -> None:
-    if folder.exists():
-        number = 1
-        while (aside := folder.with_name(f"{folder.name}{BROKEN_SUFFIX}{number}")).exists():
-            number += 1
-        folder.rename(aside)
-        logger.warning("the unusable vector index was moved to %s", aside)
