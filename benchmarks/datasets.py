@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from langchain_agentmem import Memory, Message
+from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 
 RecordsName = Literal["messages", "memories"]
 
@@ -86,12 +87,16 @@ def _read(folder: Path) -> Dataset:
         )
         for number, fields in enumerate(_lines(folder / "questions.jsonl"), start=1)
     ]
-    tasks = [_task("messages", {message.id: _spoken_text(message) for message in messages}, asked)]
+    tasks = [
+        _task(
+            "messages", {message.id: MESSAGES.embedded_text(message) for message in messages}, asked
+        )
+    ]
     if memories:
         tasks.append(
             _task(
                 "memories",
-                {memory.id: memory.content for memory in memories},
+                {memory.id: MEMORIES.embedded_text(memory) for memory in memories},
                 [_about_memories(question, memories) for question in asked],
             )
         )
@@ -116,7 +121,3 @@ def _about_memories(question: Question, memories: list[Memory]) -> Question:
         if question.gold.intersection(memory.metadata.get("source_message_ids", ()))
     )
     return replace(question, gold=gold)
-
-
-def _spoken_text(message: Message) -> str:
-    return f"{message.name}: {message.content}" if message.name else message.content

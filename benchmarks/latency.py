@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -290,18 +290,18 @@ def measure_peers(
     bench: Bench, given: GivenEmbeddings, model: WordLlamaEmbeddings, most_for_mem0: int
 ) -> None:
     """Measure what else there is, unfiltered and restricted to one user where that can be done."""
-    from peer_filters import build_filterable
+    from other_peers import filtering_peers
+    from peers import Item
 
     corpus = bench.corpus
     texts = list(corpus.texts())
     vectors = embed(model, texts)
     ids = [corpus.id(i) for i in range(corpus.total)]
     users = [f"user-{user_of(i)}" for i in range(corpus.total)]
+    items = [Item(*each) for each in zip(ids, texts, vectors, users, strict=True)]
     of_user = next(s for s in corpus.selections() if s.name.startswith("user"))
-    for peer in build_filterable(
-        ids, texts, vectors, users, with_mem0=corpus.total <= most_for_mem0
-    ):
-        try:
+    with closing(filtering_peers(items, with_mem0=corpus.total <= most_for_mem0)) as peers:
+        for peer in peers:
             for selection in (None, of_user):
                 user = None if selection is None else f"user-{USER}"
                 foreign: list[float] = []
@@ -320,8 +320,6 @@ def measure_peers(
                 wrong = statistics.mean(foreign) if foreign else 0.0
                 note = f"{wrong:.0%} are another user's" if wrong else ""
                 bench.keep(peer.name, times, selection, note)
-        finally:
-            peer.close()
 
 
 @contextmanager

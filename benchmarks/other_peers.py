@@ -7,16 +7,25 @@ import logging
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import Item, Peer, PrecomputedEmbeddings, Vector
+from peers import (
+    ChromaPeer,
+    EnsemblePeer,
+    InMemoryStorePeer,
+    Item,
+    Peer,
+    PrecomputedEmbeddings,
+    Vector,
+)
 
-_USER = "bench"
+_AGENT = "bench"
 _RECORD_KEY = "record_id"
 
 
@@ -54,11 +63,14 @@ def close_mem0(memory: Any) -> None:
 class Mem0Peer:
     """mem0 with `infer=False`: records are kept as they are, with no language model.
 
+    Users are its own; all records are one agent's, by which an unrestricted search asks.
+
     Its keyword search needs a file from a model hub and its entities a model of spaCy. Where it
     has them it uses them by itself; else it searches vectors alone.
     """
 
     name = "mem0"
+    slow = True
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Add the items that have a vector, one by one, to a store in a temporary folder."""
@@ -70,15 +82,19 @@ class Mem0Peer:
                 self._embeddings.expect(item.text, item.vector)  # it embeds texts as queries
                 self._memory.add(
                     [{"role": "user", "content": item.text}],
-                    user_id=_USER,
+                    user_id=item.user,
+                    agent_id=_AGENT,
                     metadata={_RECORD_KEY: item.id},
                     infer=False,
                 )
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
         """Return the ids of the `k` best items."""
         self._embeddings.expect(query, query_vector)
-        found = self._memory.search(query, filters={"user_id": _USER}, top_k=k)
+        wanted = {"agent_id": _AGENT} if user is None else {"user_id": user}
+        found = self._memory.search(query, filters=wanted, top_k=k)
         return [each["metadata"][_RECORD_KEY] for each in found["results"]]
 
     def close(self) -> None:
@@ -88,9 +104,10 @@ class Mem0Peer:
 
 
 class TxtaiPeer:
-    """txtai's hybrid index: BM25 and vectors, half each."""
+    """txtai's hybrid index: BM25 and vectors, half each. Without its database it has no filter."""
 
     name = "txtai hybrid"
+    slow = True
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Index the items that have a vector."""
@@ -104,8 +121,17 @@ class TxtaiPeer:
         )
         self._index.index([(item.id, item.text, None) for item in items if item.vector is not None])
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
-        """Return the ids of the `k` best items."""
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
+        """Return the ids of the `k` best items.
+
+        Raises:
+            ValueError: A user is given.
+        """
+        if user is not None:
+            msg = f"user: {self.name} cannot restrict a search"
+            raise ValueError(msg)
         self._vectors.setdefault(query, query_vector)
         return [id_ for id_, _ in self._index.search(query, k)]
 
@@ -121,6 +147,22 @@ OTHERS: dict[str, Callable[[Sequence[Item]], Peer]] = {"mem0": Mem0Peer, "txtai"
 def build_other_peers(items: Sequence[Item]) -> list[Peer]:
     """Build those of the peers whose packages are installed."""
     return [build(items) for package, build in OTHERS.items() if find_spec(package)]
+
+
+def filtering_peers(items: Sequence[Item], *, with_mem0: bool) -> Generator[Peer, None, None]:
+    """Build the peers that can restrict a search to a user.
+
+    Each is built when it is asked for, and closed when the next one is; Chroma stays open for the
+    ensemble, which searches it.
+    """
+    with closing(ChromaPeer(items)) as chroma:
+        yield chroma
+        yield EnsemblePeer(items, chroma)
+    with closing(InMemoryStorePeer(items)) as store:
+        yield store
+    if with_mem0 and find_spec("mem0"):
+        with closing(Mem0Peer(items)) as mem0:
+            yield mem0
 
 
 def missing_peers() -> list[str]:

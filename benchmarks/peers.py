@@ -5,10 +5,11 @@ alone, the ensemble of BM25 and that vector store, and LangGraph's store. None o
 anything: the vectors are given, so that a comparison is one of search and not of models.
 """
 
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import chromadb
 import numpy as np
@@ -18,7 +19,7 @@ from langchain_community.retrievers import BM25Retriever
 from langchain_core.embeddings import Embeddings
 from langgraph.store.memory import InMemoryStore
 
-ID_KEY = "id"
+ID_KEY, USER_KEY = "id", "user"
 NAMESPACE = ("bench",)
 
 Vector: TypeAlias = Sequence[float] | np.ndarray
@@ -31,15 +32,21 @@ class Item:
     id: str
     text: str
     vector: Vector | None
+    user: str | None = None
+    """Whose it is, where searches are to be restricted to users."""
 
 
 class Peer(Protocol):
     """A searchable index of items."""
 
     name: str
+    slow: bool
+    """Whether a few questions have to do, where there are many items."""
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
-        """Return the ids of the `k` best items, best first."""
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
+        """Return the ids of the `k` best items, of one user if given, best first."""
 
     def close(self) -> None:
         """Free what the peer holds."""
@@ -78,17 +85,19 @@ class PrecomputedEmbeddings(Embeddings):
 
 
 class ChromaPeer:
-    """langchain-chroma's vector store: cosine distance, in memory."""
+    """langchain-chroma's vector store: cosine distance, on disk, with a `filter` on the user."""
 
-    name = "Chroma"
+    name = "langchain-chroma"
+    slow = False
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Index the items that have a vector."""
-        client = chromadb.EphemeralClient()
+        self._folder = tempfile.TemporaryDirectory(prefix="agentmem-bench-chroma-")
+        client = chromadb.PersistentClient(self._folder.name)
         self.embeddings = PrecomputedEmbeddings(items)
         self.store = Chroma(
             client=client,
-            collection_name=f"bench-{uuid.uuid4()}",  # all ephemeral clients share one database
+            collection_name=f"bench-{uuid.uuid4()}",
             collection_configuration={"hnsw": {"space": "cosine"}},
             embedding_function=self.embeddings,
         )
@@ -96,63 +105,76 @@ class ChromaPeer:
         for batch in _batches(with_vector, client.get_max_batch_size()):
             self.store.add_texts(
                 [item.text for item in batch],
-                metadatas=[{ID_KEY: item.id} for item in batch],
+                metadatas=[_metadata(item) for item in batch],
                 ids=[item.id for item in batch],
             )
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
         """Return the ids of the `k` nearest items."""
         self.embeddings.expect(query, query_vector)
-        return [doc.metadata[ID_KEY] for doc in self.store.similarity_search(query, k=k)]
+        wanted = None if user is None else {USER_KEY: user}
+        found = self.store.similarity_search(query, k=k, filter=wanted)
+        return [str(document.metadata[ID_KEY]) for document in found]
 
     def close(self) -> None:
-        """Delete the collection."""
+        """Delete the collection and its folder."""
         self.store.delete_collection()
+        self._folder.cleanup()
 
 
 class EnsemblePeer:
     """LangChain's EnsembleRetriever over BM25 (its default preprocessing) and Chroma, half each.
 
-    It searches the collection of the Chroma peer, and closes with it.
+    It searches the collection of the Chroma peer, and closes with it. BM25 knows no filter.
     """
 
     name = "EnsembleRetriever"
+    slow = True
 
     def __init__(self, items: Sequence[Item], chroma: ChromaPeer) -> None:
         """Index the items for BM25, beside a Chroma peer that holds the same items."""
         self._chroma = chroma
         self._bm25 = BM25Retriever.from_texts(
             [item.text for item in items],
-            metadatas=[{ID_KEY: item.id} for item in items],
+            metadatas=[_metadata(item) for item in items],
         )
-        self._ensembles: dict[int, EnsembleRetriever] = {}
+        self._ensembles: dict[tuple[int, str | None], EnsembleRetriever] = {}
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
         """Return the ids of the `k` best of both retrievers' first `k`."""
         self._chroma.embeddings.expect(query, query_vector)
-        return [doc.metadata[ID_KEY] for doc in self._ensemble(k).invoke(query)][:k]
+        found = self._ensemble(k, user).invoke(query)
+        return [str(document.metadata[ID_KEY]) for document in found][:k]
 
     def close(self) -> None:
         """Do nothing: the collection is the Chroma peer's."""
 
-    def _ensemble(self, k: int) -> EnsembleRetriever:
-        """The ensemble for this `k`, which both retrievers take at construction."""
-        if k not in self._ensembles:
-            self._ensembles[k] = EnsembleRetriever(
+    def _ensemble(self, k: int, user: str | None) -> EnsembleRetriever:
+        """The ensemble for this `k` and user, which the retrievers take at construction."""
+        if (k, user) not in self._ensembles:
+            options: dict[str, Any] = {"k": k}
+            if user is not None:
+                options["filter"] = {USER_KEY: user}
+            self._ensembles[k, user] = EnsembleRetriever(
                 retrievers=[
                     self._bm25.model_copy(update={"k": k}),
-                    self._chroma.store.as_retriever(search_kwargs={"k": k}),
+                    self._chroma.store.as_retriever(search_kwargs=options),
                 ],
                 weights=[0.5, 0.5],
                 id_key=ID_KEY,
             )
-        return self._ensembles[k]
+        return self._ensembles[k, user]
 
 
 class InMemoryStorePeer:
-    """LangGraph's InMemoryStore with an embedding index."""
+    """LangGraph's InMemoryStore with an embedding index; users are namespaces."""
 
     name = "InMemoryStore"
+    slow = True
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Put each item; one without a vector is stored and not indexed."""
@@ -167,16 +189,18 @@ class InMemoryStorePeer:
         # One by one: a batch in which a text repeats is refused by langgraph-checkpoint 4.3.
         for item in items:
             self._store.put(
-                NAMESPACE,
+                _namespace(item.user),
                 item.id,
                 {"text": item.text},
                 index=None if item.vector is not None else False,
             )
 
-    def search(self, query: str, query_vector: Vector, k: int) -> list[str]:
+    def search(
+        self, query: str, query_vector: Vector, k: int, user: str | None = None
+    ) -> list[str]:
         """Return the keys of the `k` nearest items."""
         self._embeddings.expect(query, query_vector)
-        return [found.key for found in self._store.search(NAMESPACE, query=query, limit=k)]
+        return [found.key for found in self._store.search(_namespace(user), query=query, limit=k)]
 
     def close(self) -> None:
         """Do nothing: the store is garbage when it is let go."""
@@ -200,6 +224,15 @@ def build_peers(items: Sequence[Item]) -> list[Peer]:
         raise ValueError(msg)
     chroma = ChromaPeer(items)
     return [chroma, EnsemblePeer(items, chroma), InMemoryStorePeer(items)]
+
+
+def _metadata(item: Item) -> dict[str, str]:
+    owner = {} if item.user is None else {USER_KEY: item.user}
+    return {ID_KEY: item.id, **owner}
+
+
+def _namespace(user: str | None) -> tuple[str, ...]:
+    return NAMESPACE if user is None else (*NAMESPACE, user)
 
 
 def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
