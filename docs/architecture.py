@@ -19,9 +19,9 @@ PACKAGE = FOLDER.parent / "langchain_agentmem"
 
 # From the ground up. A module imports from lower layers, and from its own.
 LAYERS = (
-    ("errors", "quoting", "workers", "messages"),
+    ("arguments", "errors", "quoting", "workers", "messages"),
     ("records",),
-    ("results", "scopes", "capture", "documents", "interchange", "reports"),
+    ("results", "scopes", "permissions", "capture", "documents", "interchange", "reports"),
     ("embeddings",),
     ("storage",),
     ("search",),

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from langchain_core.messages import RemoveMessage
-from pydantic import BaseModel
 
+from langchain_agentmem.arguments import listed, text_argument
 from langchain_agentmem.errors import describe
 from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn
@@ -66,7 +66,7 @@ def as_messages(
                 raise ValueError(msg) from error
             # The time was ours, not the message's: captured again, it keeps its first one.
             if message is not None:
-                message.model_fields_set.discard("recorded_at")
+                message = unstated(message, "recorded_at")
         if message is None:
             skipped += 1
             continue
@@ -76,39 +76,10 @@ def as_messages(
     return filed, skipped
 
 
-def listed(name: str, values: Any, what: str) -> list[Any]:
-    """Return the values of an argument that takes several.
-
-    Raises:
-        TypeError: It holds none, or a single one; it is named.
-    """
-    if isinstance(values, str | bytes | dict | BaseModel) or not isinstance(values, Iterable):
-        msg = f"{name} must be a list of {what}, not {type(values).__name__}"
-        raise TypeError(msg)
-    return list(values)
-
-
-def text_argument(name: str, value: Any) -> str:
-    """Return the value of an argument that takes text.
-
-    Raises:
-        TypeError: It is none; the argument is named.
-    """
-    if not isinstance(value, str):
-        msg = f"{name} must be text, not {type(value).__name__}"
-        raise TypeError(msg)
-    return value
-
-
-def ids_argument(ids: Any) -> list[str]:
-    """Return one id or several as a list.
-
-    Raises:
-        TypeError: They are none.
-    """
-    if isinstance(ids, str):
-        return [ids]
-    return [text_argument(f"ids[{n}]", id_) for n, id_ in enumerate(listed("ids", ids, "ids"))]
+def unstated(record: RecordT, *names: str) -> RecordT:
+    """Return a record whose fields of these names its writer did not give: stored ones stand."""
+    record.model_fields_set.difference_update(names)
+    return record
 
 
 def _session(session_key: str, message: Message, position: int) -> str:

@@ -22,7 +22,13 @@ from langchain_agentmem.records import (
     format_time,
 )
 
-FILE_NAMES = ("messages.jsonl", "memories.jsonl")
+
+def file_name(records: str) -> str:
+    """Return the name of the file that holds the `messages`, or the `memories`, of a folder."""
+    return f"{records}.jsonl"
+
+
+FILE_NAMES = (file_name("messages"), file_name("memories"))
 """The files that are read where a folder is given."""
 
 _FIRST_OF_MESSAGE = ("id", "given_id", "session_key", "role", "name", "content", "recorded_at")
@@ -39,7 +45,8 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 class Line:
     """One line of a file, or part of one: a record, or the reason why it is none."""
 
-    path: Path
+    path: Path | str
+    """The file, or what stands in its place."""
     number: int
     record: Record | None
     problem: str | None = None
@@ -132,16 +139,23 @@ def _read(raw: bytes, prefix: str) -> Record:
     for name in ("id", "given_id", "session_key", "scope_id"):
         if isinstance(fields.get(name), int) and not isinstance(fields[name], bool):
             fields[name] = str(fields[name])
-    if "role" in fields and not fields.get("session_key"):
+    if "role" in fields and not str(fields.get("session_key") or "").strip():
         msg = "session_key: a message needs one"
         raise ValueError(msg)
     for name in ("id", "given_id", "session_key") if prefix else ():
-        if fields.get(name):
-            fields[name] = f"{prefix}{fields[name]}"
+        if name in fields:
+            fields[name] = _prefixed(prefix, fields[name])
     metadata = fields.get("metadata")
     sources = metadata.get(SOURCE_MESSAGE_IDS) if isinstance(metadata, dict) else None
     if prefix and metadata and sources:  # they are ids, too
         sources = sources if isinstance(sources, list) else [sources]
-        named = [f"{prefix}{each}" if isinstance(each, str | int) else each for each in sources]
+        named = [_prefixed(prefix, each) for each in sources]
         fields["metadata"] = {**metadata, SOURCE_MESSAGE_IDS: named}
     return (Message if "role" in fields else Memory).model_validate(fields)
+
+
+def _prefixed(prefix: str, value: Any) -> Any:
+    """Put a prefix before an id; what is none is left as it is, for the record to judge."""
+    number = isinstance(value, int) and not isinstance(value, bool)
+    known = str(value).strip() if number or isinstance(value, str) else ""
+    return f"{prefix}{known}" if known else value

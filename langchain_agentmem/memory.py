@@ -5,12 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
-from langchain_agentmem.capture import as_memories, as_messages, ids_argument, text_argument
+from langchain_agentmem.arguments import ids_argument, text_argument
+from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, embedding_of_store
 from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
+from langchain_agentmem.scopes import Config
 from langchain_agentmem.search.pipeline import SearchPipeline
-from langchain_agentmem.searching import Config, Searching
+from langchain_agentmem.searching import Searching
 from langchain_agentmem.storage.chroma_source import ChromaSource
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.doctor import Doctor
@@ -292,7 +294,7 @@ class AgentMemory(Searching, Transfer, Upkeep):
                 unusable; it is named.
         """
         updated: Memory | None = self._store.update(
-            MEMORIES, text_argument("id", id), changes, self._may_change(config)
+            MEMORIES, text_argument("id", id), changes, self._must_touch(config)
         )
         if updated is None:
             msg = f"id: there is no memory {id!r}"
@@ -316,7 +318,7 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Raises:
             ValueError: The memories cannot be merged; nothing was changed.
         """
-        survivor, changed = self._store.merge(ids_argument(ids), content, self._may_change(config))
+        survivor, changed = self._store.merge(ids_argument(ids), content, self._must_touch(config))
         self._level(changed)
         return survivor
 
@@ -330,15 +332,15 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Returns:
             How many were deleted; ids that are unknown or deleted already do not count.
         """
-        return self._level(self._store.delete(ids_argument(ids), self._may_change(config)))
+        return self._level(self._store.delete(ids_argument(ids), self._must_touch(config)))
 
     def restore(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Bring deleted records back. Returns how many. See `delete`."""
-        return self._level(self._store.restore(ids_argument(ids), self._may_change(config)))
+        return self._level(self._store.restore(ids_argument(ids), self._must_touch(config)))
 
     def purge(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
         """Remove records from disk for good, deleted before or not. Returns how many."""
-        return self._level(self._store.purge(ids_argument(ids), self._may_change(config)))
+        return self._level(self._store.purge(ids_argument(ids), self._must_touch(config)))
 
     aadd_memory = in_thread(add_memory)
     aadd_memories = in_thread(add_memories)

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, SystemMessage
 
+from langchain_agentmem.arguments import instance
 from langchain_agentmem.integrations.capture_turns import Capture
 from langchain_agentmem.integrations.recall import (
     DEFAULT_MAX_CHARS,
@@ -41,15 +42,15 @@ class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     in no state, no checkpoint and no captured message. *Capture* saves the messages of user and
     assistant: before each model call what was said so far, so that a run that is interrupted or
     fails has left it, and after the agent its answer. Whose memory it is, the run's config decides.
-    A memory that fails or is slow costs the run at most `timeout` seconds before each model call
-    and after the last.
+    A memory that fails or is slow costs the run at most `timeout` seconds before each model call,
+    after each that calls tools, and after the last.
     """
 
     def __init__(
         self,
         memory: AgentMemory,
         *,
-        recall: Sequence[Source] = SOURCES,
+        recall: bool | Sequence[Source] = True,
         capture: bool = True,
         tools: bool | AgentMemoryToolkit = False,
         max_items: int = DEFAULT_MAX_ITEMS,
@@ -64,7 +65,7 @@ class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         Args:
             memory: Where it is kept.
             recall: What is searched: `memories`, `conversations` (other threads than the present
-                one), or both; an empty one turns recall off.
+                one), or both, as with True; False or an empty one turns recall off.
             capture: Whether messages are saved.
             tools: Whether the agent gets the search tools too; a toolkit: its tools.
             max_items: How many notes a block has at the most, 1 to 100.
@@ -79,14 +80,12 @@ class AgentMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             ValueError: Another argument is unusable; it is named.
         """
         super().__init__()
-        if not isinstance(memory, AgentMemory):
-            msg = f"memory must be an AgentMemory, not {type(memory).__name__}"
-            raise TypeError(msg)
+        instance("memory", memory, AgentMemory)
         self._recall = None
         if recall:
             self._recall = Recall(
                 memory,
-                sources=recall,
+                sources=SOURCES if recall is True else recall,
                 max_items=max_items,
                 max_chars=max_chars,
                 min_similarity=min_similarity,

@@ -237,10 +237,10 @@ class Record(BaseModel):
             return data
         for key in ("scope_id", "scopeId"):
             value = metadata.get(key)
-            if isinstance(value, bool | float | list | dict):
+            if isinstance(value, bool) or not isinstance(value, str | int | None):
                 msg = f'metadata["{key}"] must be text, not {value!r}: it says whose the record is'
                 raise ValueError(msg)  # noqa: TRY004  (a validation error, as all others)
-            named = str(value).strip() if isinstance(value, str | int) else ""
+            named = "" if value is None else str(value).strip()
             if named:
                 scope = metadata.get("scope")
                 filed = {"scope": scope} if "scope" not in data and scope in SCOPES else {}

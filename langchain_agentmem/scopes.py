@@ -12,6 +12,9 @@ from uuid import UUID
 
 from langchain_agentmem.records import SCOPES, Scope, clean_text
 
+Config = Mapping[str, Any]
+"""A `RunnableConfig`, or as much of one as names the turn."""
+
 _CONFIG_KEYS = {
     "user_id": ("user_id", "langgraph_user_id"),
     "persona_id": ("persona_id",),
@@ -19,11 +22,13 @@ _CONFIG_KEYS = {
     "organization_id": ("organization_id",),
 }
 
+# What `str.strip` takes for white space, and SQLite does not.
+_SPACES = ", ".join(str(code) for code in range(0x3001) if chr(code).isspace())
 # A record whose metadata names a scope id belongs to it, even before it is filed there; one that
 # names it by something else than text belongs to nobody.
 _NAMED = (
     "CASE WHEN json_type(r.metadata, '$.{0}') IN ('text', 'integer') "
-    "THEN trim(json_extract(r.metadata, '$.{0}'), char(32, 9, 10, 11, 12, 13)) "
+    f"THEN trim(json_extract(r.metadata, '$.{{0}}'), char({_SPACES})) "
     "WHEN coalesce(json_type(r.metadata, '$.{0}'), 'null') = 'null' THEN '' ELSE '?' END"
 )
 METADATA_NAMES_NO_SCOPE = (

@@ -1,24 +1,20 @@
 """The two searches of `AgentMemory`."""
 
-from collections.abc import Mapping
 from typing import Any
 
+from langchain_agentmem.permissions import Permissions
 from langchain_agentmem.results import MemoryHit, MessageHit
-from langchain_agentmem.scopes import Turn, Visibility
+from langchain_agentmem.scopes import Config
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.search.request import SearchRequest, make_request
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.twins import runs_search, runs_search_async
 
-Config = Mapping[str, Any]
-"""A `RunnableConfig`, or as much of one as names the turn."""
 
-
-class Searching:
+class Searching(Permissions):
     """The part of `AgentMemory` that searches: it turns arguments into requests."""
 
     _pipeline: SearchPipeline
-    _require_scope: bool
 
     @runs_search
     def search_memories(
@@ -140,6 +136,3 @@ class Searching:
 
     asearch_memories = runs_search_async(search_memories)
     asearch_conversations = runs_search_async(search_conversations)
-
-    def _sees(self, config: Config | None, scope: str | None = None) -> Visibility:
-        return Turn.from_config(config).sees(scope, require=self._require_scope)

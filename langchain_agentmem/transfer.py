@@ -1,21 +1,24 @@
 """What comes in from elsewhere in bulk, and what goes out again."""
 
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from langchain_agentmem.arguments import whole_number
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.documents import as_record
 from langchain_agentmem.embeddings.embedder import Embedder
-from langchain_agentmem.errors import ScopeError, StorageError, describe
-from langchain_agentmem.interchange import write_line
-from langchain_agentmem.records import is_blank
+from langchain_agentmem.errors import StorageError, describe
+from langchain_agentmem.interchange import file_name, write_line
+from langchain_agentmem.permissions import Permissions
+from langchain_agentmem.records import Record, is_blank
 from langchain_agentmem.reports import ImportReport, MemoryStats
-from langchain_agentmem.scopes import Turn, Visibility
+from langchain_agentmem.scopes import Config, Turn, Visibility
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.foreign_collection import Document, ForeignCollection
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
@@ -25,7 +28,6 @@ from langchain_agentmem.storage.vector_indexer import Progress, ReadyVector
 from langchain_agentmem.storage.vectors import VectorHalf
 from langchain_agentmem.twins import in_thread
 
-Config = Mapping[str, Any]
 Into = Literal["memories", "conversations"]
 _KIND_OF: dict[str, RecordKind] = {"memories": MEMORIES, "conversations": MESSAGES}
 _SAMPLES = 3
@@ -41,13 +43,12 @@ class Writer(Protocol):
         """Take some text."""
 
 
-class Transfer:
+class Transfer(Permissions):
     """The part of `AgentMemory` that imports collections, exports, and counts what there is."""
 
     _database: Database
     _store: RecordStore
     _vectors: VectorHalf
-    _require_scope: bool
 
     def import_chroma(
         self,
@@ -118,27 +119,33 @@ class Transfer:
             The number of `memories` and of `messages`.
 
         Raises:
+            TypeError: `to` is neither a path nor a file.
             ValueError: A file is there already, or `only` is unknown.
+            ScopeError: The turn may see nothing; a file that was there is as it was.
             StorageError: The database cannot be read, or a file cannot be written; a file that
                 was there is then as it was.
         """
         kinds = list(KINDS) if only is None else [_kind_of("only", only)]
+        visibility = self._must_touch(config)
         counts: dict[str, int] = {}
         if not isinstance(to, str | Path):
-            for line in self._lines(kinds, config, counts):
+            if not callable(getattr(to, "write", None)):
+                msg = f"to must be a path or a file that is open, not {type(to).__name__}"
+                raise TypeError(msg)
+            for line in self._lines(kinds, visibility, counts):
                 to.write(line)
             return counts
         path = Path(to).expanduser()
         one_file = path.suffix == ".jsonl"
         files = (
-            {path: kinds} if one_file else {path / f"{kind.name}.jsonl": [kind] for kind in kinds}
+            {path: kinds} if one_file else {path / file_name(kind.name): [kind] for kind in kinds}
         )
         for file in files:
             if file.exists() and not replace:
                 msg = f"to: {file} is there already (replace=True writes over it)"
                 raise ValueError(msg)
         for file, of_file in files.items():
-            _write_file(file, self._lines(of_file, config, counts))
+            _write_file(file, self._lines(of_file, visibility, counts))
         return counts
 
     def stats(self, *, most: int = 10, config: Config | None = None) -> MemoryStats:
@@ -149,15 +156,14 @@ class Transfer:
             config: The `RunnableConfig` of a turn: only what it can see is counted.
 
         Raises:
-            ValueError: `most` is less than 1.
+            ValueError: `most` is no whole number of at least 1.
+            ScopeError: The turn may see nothing.
             StorageError: The database cannot be read.
         """
-        if most < 1:
-            msg = f"most must be at least 1, not {most}"
-            raise ValueError(msg)
+        whole_number("most", most, 1)
         return count_all(
             self._database,
-            visibility=self._may_touch(config),
+            visibility=self._must_touch(config),
             most=most,
             vectors=self._vectors.folder,
             wants_vectors=self._vectors.wanted,
@@ -171,7 +177,9 @@ class Transfer:
         self, kind: RecordKind, name: str, page: list[Document], turn: Turn
     ) -> ImportReport:
         """Save a page of documents, and copy their vectors."""
-        records, documents, problems = [], [], []
+        filed: list[Record] = []
+        documents: list[Document] = []
+        problems: list[str] = []
         for document in page:
             if document.text is None or is_blank(document.text):
                 problems.append(f"{document.id}: has no text")
@@ -180,15 +188,12 @@ class Transfer:
                 record = as_record(
                     kind.record_type, document.id, document.text, document.metadata, name
                 )
+                filed += _filed(kind, record, turn)
             except ValueError as error:
                 problems.append(f"{document.id}: {describe(error)}")
                 continue
-            records.append(record)
             documents.append(document)
         skipped = len(problems)
-        filed = (
-            as_messages(None, records, turn)[0] if kind is MESSAGES else as_memories(records, turn)
-        )
         saved = self._store.save(kind, filed, replace=False)
         problems += [
             f"{documents[i].id}: is there with other content; kept as it was"
@@ -214,42 +219,13 @@ class Transfer:
         )
 
     def _lines(
-        self, kinds: list[RecordKind], config: Config | None, counts: dict[str, int]
+        self, kinds: list[RecordKind], visibility: Visibility, counts: dict[str, int]
     ) -> Iterator[str]:
-        visibility = self._may_touch(config)
         for kind in kinds:
             counts[kind.name] = 0
             for record in self._store.each(kind, kind.where({}, visibility, whole=True)):
                 yield write_line(record)
                 counts[kind.name] += 1
-
-    def _writes_as(self, config: Config | None) -> Turn:
-        """Return the turn that new records are filed for."""
-        turn = Turn.from_config(config)
-        if self._require_scope and config is not None and not turn.user_id:
-            msg = (
-                'config["configurable"] names no user_id: with require_scope, what a turn saves '
-                "must belong to somebody"
-            )
-            raise ScopeError(msg)
-        return turn
-
-    def _may_touch(self, config: Config | None) -> Visibility:
-        """Return what may be edited: by code that names no turn, everything."""
-        if config is None:
-            return Visibility()
-        return Turn.from_config(config).sees(require=self._require_scope)
-
-    def _may_change(self, config: Config | None) -> Visibility:
-        """Return what may be changed.
-
-        Raises:
-            ScopeError: The turn may touch nothing at all; it is told why.
-        """
-        visibility = self._may_touch(config)
-        if visibility.denied is not None:
-            raise ScopeError(visibility.denied)
-        return visibility
 
 
 def _kind_of(argument: str, name: str) -> RecordKind:
@@ -260,6 +236,15 @@ def _kind_of(argument: str, name: str) -> RecordKind:
     return _KIND_OF[name]
 
 
+def _filed(kind: RecordKind, record: Record, turn: Turn) -> Iterable[Record]:
+    """Return a record, one, under its owner.
+
+    Raises:
+        ValueError: It names a scope that the turn lacks the ids for.
+    """
+    return as_messages(None, [record], turn)[0] if kind is MESSAGES else as_memories([record], turn)
+
+
 def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str]:
     """Check that a collection's vectors are those of a model; returns what is to be known.
 
@@ -268,7 +253,7 @@ def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str
         EmbeddingError: The model cannot be asked.
     """
     page = next(source.pages(vectors=True), [])
-    samples = [d for d in page if d.vector is not None and d.text and d.text.strip()]
+    samples = [d for d in page if d.vector is not None and d.text and not is_blank(d.text)]
     samples = sorted(samples, key=lambda d: len(d.text or ""))[len(samples) // 2 :][:_SAMPLES]
     if not samples:
         return []
@@ -280,10 +265,11 @@ def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str
     for document in samples:
         text, theirs = document.text or "", document.vector
         ours = embedder.embed_query(text)
-        if theirs is None or len(theirs) != len(ours):
+        assert theirs is not None  # noqa: S101  (as chosen above)
+        if len(theirs) != len(ours):
             msg = (
                 f"embedding: {embedder.name} makes vectors of {len(ours)} dimensions, the "
-                f"collection has {0 if theirs is None else len(theirs)}: {way_out}"
+                f"collection has {len(theirs)}: {way_out}"
             )
             raise ValueError(msg)
         lengths = float(np.linalg.norm(ours)) * float(np.linalg.norm(theirs))
@@ -302,17 +288,21 @@ def _notes_on_vectors(source: ForeignCollection, embedder: Embedder) -> list[str
 
 def _write_file(file: Path, lines: Iterator[str]) -> None:
     """Write a file for its user alone; the one that was there goes when it is complete."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.part")
+    partial: str | None = None
     try:
         # Made if missing, for its user alone; one that is there keeps its rights.
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # Under a name that nobody can guess: in a folder of several users no link waits for it.
+        descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=".agentmem-", suffix=".part")
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(lines)
-        partial.replace(file)
+            out.flush()
+            os.fsync(descriptor)
+        Path(partial).replace(file)
     except OSError as error:
         msg = f"cannot write {file}: {error.strerror or error}"
         raise StorageError(msg) from error
     finally:
-        with suppress(OSError):
-            partial.unlink()
+        if partial is not None:
+            with suppress(OSError):
+                Path(partial).unlink()

@@ -2,8 +2,10 @@
 
 import json
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from langchain_agentmem import AgentMemory, Memory, Message
 
+NOON = datetime(2026, 5, 8, 12, tzinfo=UTC)
 ALL_IDS = {"user_id": "u", "persona_id": "p", "thread_id": "t", "organization_id": "o"}
 SCOPES = ("user", "persona", "thread", "organization")
 
@@ -276,7 +279,7 @@ class TestUnreadableOwners:
     OWNERS = (["ann"], {"id": "ann"}, True, 1.5)
 
     @pytest.mark.parametrize("key", ["scope_id", "scopeId"])
-    @pytest.mark.parametrize("owner", OWNERS, ids=repr)
+    @pytest.mark.parametrize("owner", [*OWNERS, ("ann",), {"ann"}, b"ann", NOON], ids=repr)
     def test_it_is_not_saved(self, key: str, owner: object) -> None:
         with pytest.raises(ValueError, match=rf'metadata\["{key}"\] must be text'):
             Memory(content="tea", metadata={key: owner})
@@ -295,6 +298,25 @@ class TestUnreadableOwners:
             assert memory.search_memories("tea", config=turn(user_id="ann")).results == []
             assert memory.get("tea", config=turn(user_id="ann")) is None
             assert memory.get("tea") is not None
+
+
+@pytest.mark.parametrize("key", ["scope_id", "scopeId"])
+def test_what_is_blank_in_metadata_names_nobody(tmp_path: Path, key: str) -> None:
+    """Python and SQL read blanks alike: else a record is filed for nobody, and seen by none."""
+    blanks = [*filter(str.isspace, map(chr, range(sys.maxunicode + 1))), "", " \u3000\n"]
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        memory.add_memories([Memory(id=f"m{n}", content=f"tea {n}") for n, _ in enumerate(blanks)])
+    with closing(sqlite3.connect(tmp_path / "m" / "agentmem.sqlite3")) as database, database:
+        for n, blank in enumerate(blanks):
+            written = json.dumps({key: blank})
+            database.execute("UPDATE memories SET metadata = ? WHERE id = ?", (written, f"m{n}"))
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        hits = memory.search_memories("tea", 100, config=turn(user_id="ann")).results
+        assert len(hits) == len(blanks)
+        saved = [Memory(content=f"cup {n}", metadata={key: b}) for n, b in enumerate(blanks)]
+        memory.add_memories(saved, config=turn(user_id="ann"))
+        hits = memory.search_memories("cup", 100, config=turn(user_id="ann")).results
+        assert [hit.scope_id for hit in hits] == ["ann"] * len(blanks)
 
 
 class TestStrays:

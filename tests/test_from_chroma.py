@@ -297,6 +297,22 @@ class TestImport:
         owners = {id_: getattr(memory.get(id_), "scope_id", None) for id_ in ("bare", "doc-0")}
         assert owners == {"bare": "ben", "doc-0": "ann"}
 
+    @pytest.mark.parametrize("into", ["memories", "conversations"])
+    def test_what_the_turn_cannot_own_is_named_and_the_rest_is_kept(
+        self, memory: AgentMemory, store: Chroma, into: Any
+    ) -> None:
+        for scope in ("organization", "persona", "thread"):
+            store.add_texts(["Owns a ladder"], [{"scope": scope}], ids=[scope])
+
+        report = memory.import_chroma(
+            store, into=into, config={"configurable": {"user_id": "ben"}}, copy_vectors=False
+        )
+
+        assert (report.saved, report.skipped) == (4, 3)
+        assert sorted(problem.split(" needs ")[0] for problem in report.problems) == [
+            f'{scope}: scope "{scope}"' for scope in ("organization", "persona", "thread")
+        ]
+
     def test_vectors_can_be_left_to_another_model(self, store: Chroma, folder: Path) -> None:
         other = Rotated("rotated")
         with AgentMemory.from_chroma(store, folder, embedding=other, copy_vectors=False) as memory:

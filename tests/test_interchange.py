@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langchain_agentmem import Memory, Message
+from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.integrations.imports import import_lines
 from langchain_agentmem.interchange import read_records, write_line
 from langchain_agentmem.records import SCOPES, Record, Role
 
@@ -131,6 +132,43 @@ def test_a_number_as_id_is_its_digits(file: Path, name: str, given_id: int, know
 
     assert record is not None
     assert getattr(record, name) == known
+
+
+@pytest.mark.parametrize("prefix", ["", "p/"])
+@pytest.mark.parametrize("name", ["id", "given_id", "session_key"])
+@pytest.mark.parametrize("bad", [True, 1.5, ["a"], {"a": 1}])
+def test_a_prefix_makes_no_id_of_what_is_none(
+    file: Path, name: str, bad: object, prefix: str
+) -> None:
+    file.write_text(json.dumps({name: bad, "content": "x"}), encoding="utf-8")
+    (line,) = read_records(file, prefix)
+
+    assert line.record is None
+    assert str(line).startswith(f"{file}:1: {name}: ")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n", None])
+def test_a_prefix_makes_no_id_of_nothing(file: Path, blank: object) -> None:
+    fields = {"id": blank, "content": "x", "metadata": {"source_message_ids": [blank, " a"]}}
+    file.write_text(json.dumps({k: v for k, v in fields.items() if v is not None}))
+    (line,) = read_records(file, "p/")
+
+    assert line.record is not None
+    assert line.record.id == ""
+    assert line.record.metadata == {"source_message_ids": [blank, "p/a"]}
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", None])
+def test_a_message_of_no_conversation_is_named_and_the_rest_is_kept(
+    file: Path, blank: object
+) -> None:
+    told = [{"role": "user", "content": "x", "session_key": key} for key in (blank, "s")]
+    file.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    with AgentMemory.in_memory(embedding="none") as memory:
+        report = import_lines(memory, read_records(file))
+
+    assert (report.messages, report.skipped) == (1, 1)
+    assert report.problems == [f"{file}:1: session_key: a message needs one"]
 
 
 @pytest.mark.parametrize("given_id", [True, 1.5, [1]])

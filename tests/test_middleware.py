@@ -436,6 +436,14 @@ async def test_many_tasks_at_once(memory: AgentMemory, tmp_path: Path) -> None:
             assert answer.count("Rex") == answer.count(f"Rex{number}")
 
 
+@pytest.mark.parametrize("recall", [True, ("memories", "conversations"), False, (), None])
+def test_recall_is_on_off_or_some_of_its_sources(memory: AgentMemory, recall: Any) -> None:
+    memory.add_memory("My dog is called Rex", config=turn())
+    agent = agent_of(memory, ScriptedModel(script=repeat_the_system), recall=recall)
+    answer = agent.invoke(said("What is my dog called?"), turn())["messages"][-1].text
+    assert ("Rex" in answer) == bool(recall)
+
+
 class TestFailures:
     def test_a_closed_memory_costs_the_run_nothing(
         self, memory: AgentMemory, caplog: pytest.LogCaptureFixture

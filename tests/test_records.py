@@ -376,7 +376,7 @@ def test_content_that_shows_anything_is_not(content: str) -> None:
         ("user",),
         5,
         None,
-        object(),
+        object,
     ],
     ids=repr,
 )

@@ -1,7 +1,9 @@
 """What goes out comes in again unchanged, and what there is is counted."""
 
+import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from test_interchange import MEMORIES, MESSAGES
 
 from langchain_agentmem import AgentMemory, Memory, Message, StorageError
+from langchain_agentmem.errors import ScopeError
 from langchain_agentmem.integrations.imports import import_lines
 from langchain_agentmem.interchange import files_of, read_records
 
@@ -135,6 +138,45 @@ class TestExport:
         assert "cat" in seen
         assert "tea" in seen
         assert "dog" not in seen
+
+    @pytest.mark.parametrize("to", [5, None, b"out.jsonl", ["out.jsonl"]])
+    def test_what_is_neither_path_nor_file_is_named(self, filled: AgentMemory, to: Any) -> None:
+        with pytest.raises(TypeError, match="to must be a path or a file that is open, not"):
+            filled.export(to)
+
+    def test_a_turn_that_may_see_nothing_writes_over_nothing(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        filled.export(tmp_path / "out")
+        before = contents(tmp_path / "out")
+        filled.close()
+        with AgentMemory.open(tmp_path / "m", embedding="none", require_scope=True) as memory:
+            with pytest.raises(ScopeError, match="user_id"):
+                memory.export(tmp_path / "out", replace=True, config={})
+            with pytest.raises(ScopeError, match="user_id"):
+                memory.stats(config={})
+        assert contents(tmp_path / "out") == before
+
+    def test_a_link_in_its_way_is_not_followed(self, filled: AgentMemory, tmp_path: Path) -> None:
+        """In a folder that others write to, whatever they put there stays as it is."""
+        (tmp_path / "out").mkdir()
+        (tmp_path / "precious").write_text("precious", encoding="utf-8")
+        for name in ("memories.jsonl", f".memories.jsonl.{os.getpid()}.part"):
+            (tmp_path / "out" / name).symlink_to(tmp_path / "precious")
+        filled.export(tmp_path / "out", only="memories", replace=True)
+        assert (tmp_path / "precious").read_text(encoding="utf-8") == "precious"
+        assert len(contents(tmp_path / "out")["memories.jsonl"].splitlines()) == 3
+
+    def test_exports_to_one_path_at_once_leave_one_of_them_whole(
+        self, filled: AgentMemory, tmp_path: Path
+    ) -> None:
+        filled.add_memories([Memory(content=f"memory {n}") for n in range(300)])
+        file = tmp_path / "out.jsonl"
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(filled.export, file, replace=True) for _ in range(12)]:
+                done.result()
+        assert file.read_text(encoding="utf-8") == "".join(lines(filled))
+        assert [each.name for each in tmp_path.iterdir() if each.name != "m"] == ["out.jsonl"]
 
     def test_what_cannot_be_exported_is_named(self, filled: AgentMemory, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="only: use one of memories, conversations"):
@@ -317,5 +359,5 @@ class TestStats:
         assert data["messages"]["first"] == "2026-01-01T00:00:00Z"
 
     def test_a_number_that_makes_no_sense_is_named(self, filled: AgentMemory) -> None:
-        with pytest.raises(ValueError, match="most must be at least 1"):
+        with pytest.raises(ValueError, match="most must be a whole number of at least 1"):
             filled.stats(most=0)

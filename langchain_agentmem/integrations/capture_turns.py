@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
-from langchain_agentmem.capture import listed
+from langchain_agentmem.arguments import instance, listed
 from langchain_agentmem.integrations.time_limit import DEFAULT_TIMEOUT_SECONDS, Job, TimeLimit
 from langchain_agentmem.integrations.turns import (
     Spoken,
@@ -48,9 +48,10 @@ class Capture:
             timeout: Seconds that a run waits for it; it is completed meanwhile or later.
 
         Raises:
+            TypeError: `memory` is none.
             ValueError: `timeout` is unusable.
         """
-        self._memory = memory
+        self._memory = instance("memory", memory, AgentMemory)
         self._limit = TimeLimit(timeout, what="capture")
         # What this object has saved of recent conversations: a long one is not saved anew each
         # turn. It only spares work: whatever is missing here, the memory itself knows.

@@ -8,24 +8,24 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from langchain_agentmem.capture import unstated
 from langchain_agentmem.errors import describe
-from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.integrations.imports import import_lines, later
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Message, parse_time
 from langchain_agentmem.reports import ImportReport
-from langchain_agentmem.searching import Config
+from langchain_agentmem.scopes import Config
 
 UNIT = "conversation"
 _FILE = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _NOT_SAID = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
-_TICK = timedelta(microseconds=1)
 
 
 def import_chatgpt(
@@ -44,7 +44,7 @@ def import_chatgpt(
             report's problems.
         StorageError: The database cannot be written.
     """
-    files = files_of_export(Path(path))
+    files = files_of_export(Path(path).expanduser())
     lines = (line for file in files for line in read_chatgpt(file))
     return import_lines(memory, lines, config=config)
 
@@ -96,26 +96,34 @@ def read_chatgpt(path: Path, prefix: str = "") -> Iterator[Line]:
 
 
 def _documents(path: Path) -> Iterator[Any]:
+    for content in _contents(path):
+        try:
+            yield json.loads(content.decode("utf-8-sig"))
+        except json.JSONDecodeError as error:
+            msg = f"{path}: is not JSON ({error.msg} in line {error.lineno})"
+            raise ValueError(msg) from error
+        except UnicodeDecodeError as error:
+            msg = f"{path}: is not UTF-8 ({error.reason} at byte {error.start})"
+            raise ValueError(msg) from error
+        except RecursionError as error:
+            msg = f"{path}: cannot be read ({describe(error)})"
+            raise ValueError(msg) from error
+
+
+def _contents(path: Path) -> list[bytes]:
     try:
         if not zipfile.is_zipfile(path):
-            yield json.loads(path.read_text(encoding="utf-8-sig"))
-            return
+            return [path.read_bytes()]
         with zipfile.ZipFile(path) as archive:
             names = sorted(name for name in archive.namelist() if _FILE.fullmatch(name))
-            if not names:
-                msg = f"{path}: holds no conversations.json"
-                raise ValueError(msg)
-            for name in names:
-                yield json.loads(archive.read(name).decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        msg = f"{path}: is not JSON ({error.msg} in line {error.lineno})"
-        raise ValueError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"{path}: is not UTF-8 ({error.reason} at byte {error.start})"
-        raise ValueError(msg) from error
-    except (zipfile.BadZipFile, RuntimeError, OSError) as error:
+            contents = [archive.read(name) for name in names]
+    except Exception as error:  # a broken archive: each kind of compression has errors of its own
         msg = f"{path}: cannot be read ({describe(error)})"
         raise ValueError(msg) from error
+    if not contents:
+        msg = f"{path}: holds no conversations.json"
+        raise ValueError(msg)
+    return contents
 
 
 def _read(path: Path, number: int, conversation: Any, prefix: str) -> Iterator[Line]:
@@ -134,7 +142,7 @@ def _read(path: Path, number: int, conversation: Any, prefix: str) -> Iterator[L
     for node_id, message in _open_branch(conversation):
         text = _said(message)
         # Times of a branch do not always go up; its order is what is to be kept.
-        last = max(_time(message.get("create_time")) or last, last + _TICK)
+        last = later(_time(message.get("create_time")) or last, last)
         if not text:
             continue
         try:
@@ -151,7 +159,7 @@ def _read(path: Path, number: int, conversation: Any, prefix: str) -> Iterator[L
             yield Line(path, number, None, problem, UNIT)
         else:
             # A later export may have another title; what is there already stays as it is.
-            record.model_fields_set.difference_update({"recorded_at", "metadata"})
+            record = unstated(record, "recorded_at", "metadata")
             yield Line(path, number, record, unit=UNIT)
 
 

@@ -8,26 +8,25 @@ captures it by: what was captured already is not saved twice.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from datetime import UTC, datetime
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage, messages_from_dict
 
+from langchain_agentmem.capture import unstated
 from langchain_agentmem.errors import describe
-from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.integrations.imports import import_lines, later
 from langchain_agentmem.integrations.turns import Spoken, ids_of, spoken, unreadable
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.messages import read_message
 from langchain_agentmem.records import Message
 from langchain_agentmem.reports import ImportReport
-from langchain_agentmem.scopes import Turn
-from langchain_agentmem.searching import Config
+from langchain_agentmem.scopes import Config, Turn
 
 UNIT = "message"
-_TICK = timedelta(microseconds=1)
 
 
 def import_history(
@@ -52,7 +51,7 @@ def import_history(
             report's problems.
         StorageError: The database cannot be written.
     """
-    lines = read_history(Path(path), session_key=session_key)
+    lines = read_history(Path(path).expanduser(), session_key=session_key)
     return import_lines(memory, lines, config=config)
 
 
@@ -83,8 +82,9 @@ def read_history(path: Path, prefix: str = "", session_key: str | None = None) -
                 problem = f"cannot be read: {describe(error)}"
                 yield Line(path, number, None, problem, UNIT)
         said = list(spoken(messages))
-        times = (written + position * _TICK for position in range(len(said)))
-        records = _records(said, times, {"configurable": {"thread_id": session}}, prefix)
+        records = _records(
+            said, repeat(written, len(said)), {"configurable": {"thread_id": session}}, prefix
+        )
         for each, record in zip(said, records, strict=True):
             yield Line(path, numbers[each.position], record, unit=UNIT)
 
@@ -172,7 +172,7 @@ def _import_thread(
     came = [begun[id_] for id_ in ids_of(said, run, thread)]
     records = _records(said, (moment for moment, _ in came), run, "")
     lines = [
-        (Line(Path(thread), each.position + 1, record, unit=UNIT), of)
+        (Line(thread, each.position + 1, record, unit=UNIT), of)
         for each, record, (_, of) in zip(said, records, came, strict=True)
     ]
     # In a thread of several users each turn belongs to the user whose run it was.
@@ -218,19 +218,17 @@ def _records(
     records: list[Message] = []
     last = datetime.min.replace(tzinfo=UTC)
     for each, id_, moment in zip(said, ids_of(said, run, session), times, strict=True):
-        last = max(moment, last + _TICK)
-        records.append(
-            Message(
-                id=f"{prefix}{id_}",
-                session_key=f"{prefix}{session}",
-                role=each.role,
-                name=each.message.name or None,
-                content=each.text,
-                recorded_at=last,
-            )
+        last = later(moment, last)
+        record = Message(
+            id=f"{prefix}{id_}",
+            session_key=f"{prefix}{session}",
+            role=each.role,
+            name=each.message.name or None,
+            content=each.text,
+            recorded_at=last,
         )
         # The time is a guess: what is there already keeps the one it has.
-        records[-1].model_fields_set.discard("recorded_at")
+        records.append(unstated(record, "recorded_at"))
     return records
 
 

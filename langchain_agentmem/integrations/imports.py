@@ -2,13 +2,16 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 
+from langchain_agentmem.errors import ScopeError, describe
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Memory, Message
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.results import WriteReport
-from langchain_agentmem.searching import Config
+from langchain_agentmem.scopes import Config
 from langchain_agentmem.storage.write_behind import WriteBehind
 
 _BATCH = 500
@@ -32,6 +35,7 @@ def import_lines(
         progress: Called after each batch with the number of lines in it.
 
     Raises:
+        ScopeError: The turn may save nothing.
         StorageError: The database cannot be written. Earlier batches are kept.
     """
     report = ImportReport()
@@ -42,25 +46,39 @@ def import_lines(
             report += ImportReport(skipped=len(unread), problems=unread)
             memories = [line for line in batch if isinstance(line.record, Memory)]
             messages = [line for line in batch if isinstance(line.record, Message)]
-            if memories:
-                known = [line.record for line in memories if isinstance(line.record, Memory)]
-                done = memory.add_memories(known, replace=replace, config=config)
-                report += _report(done, memories, memories=done.saved)
-            if messages:
-                said = [line.record for line in messages]
-                done = memory.add_messages(None, said, replace=replace, config=config)
-                report += _report(done, messages, messages=done.saved)
+            save = partial(memory.add_memories, replace=replace, config=config)
+            report += _save(save, memories, "memories")
+            save = partial(memory.add_messages, None, replace=replace, config=config)
+            report += _save(save, messages, "messages")
             if progress is not None:
                 progress(len(batch))
     return report + ImportReport(indexed=behind.last.written, pending=memory.status().pending)
 
 
-def _report(
-    done: WriteReport, lines: Sequence[Line], *, memories: int = 0, messages: int = 0
-) -> ImportReport:
+def later(moment: datetime, last: datetime) -> datetime:
+    """Return a moment, moved behind `last` where it is not later: times keep the order."""
+    return max(moment, last + timedelta(microseconds=1))
+
+
+def _save(save: Callable[..., WriteReport], lines: Sequence[Line], kind: str) -> ImportReport:
+    """Save what can be saved; one record that cannot is named, and found by halves.
+
+    Raises:
+        ScopeError: The turn may save nothing at all.
+    """
+    if not lines:
+        return ImportReport()
+    try:
+        done = save([line.record for line in lines])
+    except ScopeError:
+        raise
+    except ValueError as error:
+        if len(lines) == 1:
+            return ImportReport(skipped=1, problems=[_named(lines[0], describe(error))])
+        half = len(lines) // 2
+        return _save(save, lines[:half], kind) + _save(save, lines[half:], kind)
     return ImportReport(
-        memories=memories,
-        messages=messages,
+        **{kind: done.saved},
         duplicates=done.duplicates,
         conflicts=len(done.conflicts),
         indexed=done.indexed,
@@ -71,4 +89,8 @@ def _report(
 def _conflict(line: Line) -> str:
     known = line.record.id if line.record else ""
     problem = f'id: "{known}" is there with other content; kept as it was'
+    return _named(line, problem)
+
+
+def _named(line: Line, problem: str) -> str:
     return str(Line(line.path, line.number, None, problem, line.unit))

@@ -5,6 +5,7 @@ one line, its text a JSON string in which whatever looks like an angle bracket i
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Literal, get_args
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
-from langchain_agentmem.capture import listed
+from langchain_agentmem.arguments import instance, listed, whole_number
 from langchain_agentmem.integrations.time_limit import DEFAULT_TIMEOUT_SECONDS, Job, TimeLimit
 from langchain_agentmem.integrations.triviality import is_trivial
 from langchain_agentmem.integrations.turns import (
@@ -42,6 +43,8 @@ _SHORTEST_NOTE = 60
 _LONGEST_LABEL = 30
 _QUERY_CHARS = 2000
 _TURNS_KEPT = 256
+KEPT_SECONDS = 60.0
+"""How long a block stands for a new search within its turn."""
 # Angle brackets, what normalizes to them and what looks like them; not the quotation marks of
 # French and of Chinese titles.
 _ANGLES = (
@@ -58,16 +61,26 @@ Hit = MemoryHit | MessageHit
 class _Wanted:
     """A recall to be made."""
 
-    query: str
+    asked: str
+    """All that the user said."""
     session: str
     config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block that was composed, and when, on the monotonic clock in seconds."""
+
+    text: str
+    made_at: float
 
 
 class Recall:
     """Composes the block of notes that a model reads before it answers.
 
     Within one turn (the model calls that follow one message of the user) the memory is searched
-    once. Failure, slowness and messages that ask for nothing give an empty block.
+    once; if the turn goes on later than a minute, as after an interrupt, anew: what was deleted
+    meanwhile is not shown. Failure, slowness and messages that ask for nothing give an empty block.
     """
 
     def __init__(
@@ -95,21 +108,20 @@ class Recall:
             skip: Tells of the user's text whether it is no reason to search.
 
         Raises:
-            ValueError: An argument is unusable; it is named.
+            TypeError: `memory` is none.
+            ValueError: Another argument is unusable; it is named.
         """
+        self._memory = instance("memory", memory, AgentMemory)
         self._sources = _check_sources(sources)
-        _check_count("max_items", max_items, 1, MAX_LIMIT)
-        _check_count("max_chars", max_chars, LEAST_MAX_CHARS)
         if not callable(skip):
             msg = f"skip must be a function of the user's text, not {skip!r}"
             raise ValueError(msg)  # noqa: TRY004  (as for every unusable argument)
-        self._memory = memory
-        self._max_items = max_items
-        self._max_chars = max_chars
+        self._max_items = whole_number("max_items", max_items, 1, MAX_LIMIT)
+        self._max_chars = whole_number("max_chars", max_chars, LEAST_MAX_CHARS)
         self._options = _check_options(min_similarity, half_life_days)
         self._limit = TimeLimit(timeout, what="recall")
         self._skip = skip
-        self._blocks: OrderedDict[_Key, str] = OrderedDict()
+        self._blocks: OrderedDict[_Key, _Block] = OrderedDict()
         self._lock = threading.Lock()
 
     def block(self, messages: Sequence[Any], config: RunnableConfig | None = None) -> str:
@@ -142,19 +154,19 @@ class Recall:
         key = (Turn.from_config(config), session_of(said, config), last.message.id or last.text)
         if last.position < len(messages) - 1:  # the model was called already in this turn
             known = self._blocks.get(key)
-            if known is not None:
-                return known
+            if known is not None and time.monotonic() - known.made_at < KEPT_SECONDS:
+                return known.text
         # If this fails or hangs, the turn's later calls do not wait for it again.
         self._note(key, "")
         if self._skip(last.text):
             return ""
-        block = self._compose(_Wanted(_query(last.text), key[1], config))
+        block = self._compose(_Wanted(last.text, key[1], config))
         self._note(key, block)
         return block
 
     def _note(self, key: _Key, block: str) -> None:
         with self._lock:
-            self._blocks[key] = block
+            self._blocks[key] = _Block(block, time.monotonic())
             self._blocks.move_to_end(key)
             while len(self._blocks) > _TURNS_KEPT:
                 self._blocks.popitem(last=False)
@@ -176,7 +188,7 @@ class Recall:
     def _chosen(self, wanted: _Wanted) -> list[Hit]:
         """Take the best of each source in turns, each text once, what is asked itself never."""
         found = [self._search(source, wanted) for source in self._sources]
-        texts = {_folded(wanted.query)}
+        texts = {_folded(wanted.asked)}
         chosen: list[Hit] = []
         for hits in zip_longest(*found):
             for hit in hits:
@@ -190,10 +202,11 @@ class Recall:
         # A few more than are shown: the same thing may have been asked or said before.
         limit = min(MAX_LIMIT, self._max_items + 10)
         options: dict[str, Any] = {**self._options, "config": wanted.config}
+        query = _query(wanted.asked)
         if source == "memories":
-            return self._memory.search_memories(wanted.query, limit, **options).results
+            return self._memory.search_memories(query, limit, **options).results
         return self._memory.search_conversations(
-            wanted.query, limit, exclude_session=wanted.session, **options
+            query, limit, exclude_session=wanted.session, **options
         ).results
 
 
@@ -209,7 +222,9 @@ def _note(hit: Hit, room: int) -> str | None:
     """Return a hit as one line of at most `room` characters, or None where there is no room."""
     content = "\n".join(" ".join(line.split()) for line in hit.content.strip().splitlines())
     shown, origin = content, _origin(hit)
-    while room >= _SHORTEST_NOTE:
+    if room < _SHORTEST_NOTE:
+        return None
+    while True:
         cut = "" if shown == content else " [cut]"
         note = f"- {origin}: {as_json(shown)}{cut}".translate(_ESCAPED)
         if len(note) <= room:
@@ -218,7 +233,6 @@ def _note(hit: Hit, room: int) -> str | None:
             return None
         # What is escaped is longer than it was: cut by what is too much, at least a bit.
         shown = shown[: max(0, min(len(shown) - 1, room, len(shown) - (len(note) - room)))]
-    return None
 
 
 def _origin(hit: Hit) -> str:
@@ -239,10 +253,12 @@ def _folded(text: str) -> str:
 
 
 def _check_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
-    named: tuple[Any, ...] = (sources,) if isinstance(sources, str) else tuple(sources)
-    if not named or set(named) - set(SOURCES) or len(set(named)) < len(named):
-        listed = ", ".join(SOURCES)
-        msg = f"sources (recall, of the middleware) must name some of {listed}, not {sources!r}"
+    several = isinstance(sources, Iterable) and not isinstance(sources, str)
+    named: tuple[Any, ...] = tuple(sources) if several else (sources,)
+    # One after the other: what is unusable need not have a hash.
+    if not named or any(each not in SOURCES or named.count(each) > 1 for each in named):
+        known = ", ".join(SOURCES)
+        msg = f"sources (recall, of the middleware) must name some of {known}, not {sources!r}"
         raise ValueError(msg)
     return named
 
@@ -252,11 +268,3 @@ def _check_options(min_similarity: Any, half_life_days: Any) -> dict[str, Any]:
     options = {"min_similarity": min_similarity, "half_life_days": half_life_days}
     make_request(MEMORIES, "", 1, filters={}, bounds={}, visibility=Visibility(), **options)
     return options
-
-
-def _check_count(name: str, value: Any, least: int, most: int | None = None) -> None:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    if not number or value < least or (most is not None and value > most):
-        within = f"of at least {least}" if most is None else f"from {least} to {most}"
-        msg = f"{name} must be a whole number {within}, not {value!r}"
-        raise ValueError(msg)

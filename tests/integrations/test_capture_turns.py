@@ -346,7 +346,7 @@ UNREADABLE = [
     None,
     ["secret"],
     ("user",),
-    object(),
+    object,
 ]
 
 

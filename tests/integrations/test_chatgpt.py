@@ -10,7 +10,9 @@ import pytest
 
 from langchain_agentmem import AgentMemory, Message
 from langchain_agentmem.integrations.chatgpt import import_chatgpt, read_chatgpt
+from langchain_agentmem.integrations.histories import import_history
 
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 START = 1_700_000_000.25
 
 
@@ -264,3 +266,33 @@ def test_a_zip_file_of_something_else_is_named(memory: AgentMemory, tmp_path: Pa
 
     with pytest.raises(ValueError, match=r"holds no conversations\.json"):
         import_chatgpt(memory, tmp_path / "export.zip")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_garbled_zip_file_is_named(memory: AgentMemory, tmp_path: Path, method: int) -> None:
+    """Cut off anywhere, or with any byte changed: it is read, or its path is told."""
+    path = tmp_path / "export.zip"
+    document = json.dumps([conversation(said("user", "hello " * 9))])
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("conversations.json", document)
+    whole = path.read_bytes()
+    cut = [whole[:n] for n in range(4, len(whole))]
+    changed = [whole[:n] + bytes([byte ^ 255]) + whole[n + 1 :] for n, byte in enumerate(whole)]
+    for garbled in [*cut, *changed]:
+        path.write_bytes(garbled)
+        try:
+            list(read_chatgpt(path))
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017  (or none, where it can be read)
+
+
+@pytest.mark.parametrize("kind", ["chatgpt", "history"])
+def test_the_home_folder_may_be_a_tilde(
+    memory: AgentMemory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    told: Any = [conversation(said("user", "hello"))] if kind == "chatgpt" else [["user", "hello"]]
+    (tmp_path / "export.json").write_text(json.dumps(told), encoding="utf-8")
+    read: Any = import_chatgpt if kind == "chatgpt" else import_history
+    assert read(memory, "~/export.json").messages == 1

@@ -110,4 +110,4 @@ def test_what_is_none_of_them_is_left_to_the_reader_of_lines(tmp_path: Path, con
     file = tmp_path / "a.jsonl"
     file.write_text(content)
 
-    assert detect(file) in (Format.JSONL, Format.LANGCHAIN)
+    assert detect(file) is Format.JSONL

@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_agentmem import AgentMemory, EmbeddingSettings
+from langchain_agentmem import AgentMemory, EmbeddingSettings, Message
 from langchain_agentmem.integrations.histories import import_history, import_threads
 
 TALK: list[BaseMessage] = [
@@ -332,6 +332,19 @@ class TestThreads:
     def test_a_config_of_the_wrong_form_is_refused(self, memory: AgentMemory, saver: Any) -> None:
         with pytest.raises(ValueError, match="user_id"):
             import_threads(memory, saver, config={"configurable": {"user_id": ["ann"]}})
+
+    def test_a_thread_is_named_as_it_is(self, memory: AgentMemory, saver: Any) -> None:
+        talk(saver, "https://chat/1", "one")
+        (first, *_) = saver.get_tuple({"configurable": {"thread_id": "https://chat/1"}}).checkpoint[
+            "channel_values"
+        ]["messages"]
+        changed = Message(id=first.id, role="user", content="another", session_key="https://chat/1")
+        memory.add_messages(None, [changed])
+
+        report = import_threads(memory, saver)
+
+        problem = f'https://chat/1: message 1: id: "{first.id}" is there with other content'
+        assert report.problems == [f"{problem}; kept as it was"]
 
     async def test_an_asynchronous_checkpointer_is_read_in_a_thread(
         self, memory: AgentMemory, tmp_path: Path

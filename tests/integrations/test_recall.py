@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_agentmem import AgentMemory, Recall
+from langchain_agentmem.integrations import recall
 from langchain_agentmem.integrations.triviality import is_trivial
 from langchain_agentmem.integrations.turns import INTRODUCTION
 
@@ -155,16 +156,42 @@ def test_of_a_very_long_message_both_ends_are_searched_for(keyword_memory: Agent
 
 def test_another_user_and_another_rule_of_what_to_skip(keyword_memory: AgentMemory) -> None:
     keyword_memory.add_memory("green tea", config=ANN)
-    recall = Recall(keyword_memory, timeout=60)
-    assert recall.block(ASKED, {"configurable": {"user_id": "bob"}}) == ""
+    one = Recall(keyword_memory, timeout=60)
+    assert one.block(ASKED, {"configurable": {"user_id": "bob"}}) == ""
     assert recalled(keyword_memory, skip=lambda text: "tea" in text) == []
-    assert recalled(keyword_memory, [HumanMessage("thanks")], skip=lambda _: False) == []
+    keyword_memory.add_memory("sends thanks", config=ANN)
+    assert recalled(keyword_memory, [HumanMessage("thanks")]) == []
+    assert recalled(keyword_memory, [HumanMessage("thanks")], skip=lambda _: False) == [
+        "sends thanks"
+    ]
+
+
+def test_a_long_message_is_no_note_of_itself(keyword_memory: AgentMemory) -> None:
+    """Of a long text its ends are searched for; what is asked itself is never a note."""
+    pasted = f"Which tea? {'log line ' * 1000} Which tea?"
+    keyword_memory.add_messages("t2", [("user", pasted), ("user", "Green tea")], config=ANN)
+    keyword_memory.add_memory(f" {pasted.upper()}", config=ANN)
+    assert recalled(keyword_memory, [HumanMessage(pasted)]) == ["Green tea"]
+
+
+def test_within_a_turn_the_memory_is_searched_once_a_minute(
+    keyword_memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is resumed much later shows nothing that was deleted meanwhile."""
+    tea = keyword_memory.add_memory("green tea", config=ANN)
+    one = Recall(keyword_memory, timeout=60)
+    later = [*ASKED, AIMessage("Let me see.")]
+    assert notes(one.block(ASKED, ANN)) == ["green tea"]
+    keyword_memory.delete(tea.id)
+    assert notes(one.block(later, ANN)) == ["green tea"]
+    monkeypatch.setattr(recall, "KEPT_SECONDS", 0.0)
+    assert one.block(later, ANN) == ""
 
 
 async def test_async(keyword_memory: AgentMemory) -> None:
     keyword_memory.add_memory("green tea", config=ANN)
-    recall = Recall(keyword_memory, timeout=60)
-    assert await recall.ablock(ASKED, ANN) == recall.block(ASKED, ANN) != ""
+    one = Recall(keyword_memory, timeout=60)
+    assert await one.ablock(ASKED, ANN) == one.block(ASKED, ANN) != ""
 
 
 @pytest.mark.parametrize(
@@ -172,6 +199,10 @@ async def test_async(keyword_memory: AgentMemory) -> None:
     [
         ({"sources": ()}, "sources"),
         ({"sources": "memory"}, "sources"),
+        ({"sources": True}, "sources"),
+        ({"sources": None}, "sources"),
+        ({"sources": 5}, "sources"),
+        ({"sources": [["memories"]]}, "sources"),
         ({"sources": ("memories", "memories")}, "sources"),
         ({"max_items": 0}, "max_items"),
         ({"max_items": True}, "max_items"),

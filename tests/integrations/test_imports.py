@@ -1,0 +1,63 @@
+"""What readers of files read is saved as far as it can be, and the rest is named."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.errors import ScopeError
+from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.interchange import Line
+
+NOON = datetime(2026, 5, 8, 12, tzinfo=UTC)
+BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
+
+
+def line(number: int, kind: str, scope: str = "user") -> Line:
+    """A line whose record is the turn's only where the turn names such a scope."""
+    fields: dict[str, Any] = {"content": f"text {number}", "scope": scope}
+    if kind == "memory":
+        return Line("file", number, Memory(**fields))
+    said = Message(role="user", session_key="s", recorded_at=NOON, **fields)
+    return Line("file", number, said)
+
+
+@pytest.fixture
+def memory() -> Iterator[AgentMemory]:
+    with AgentMemory.in_memory(embedding="none") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("kind", ["memory", "message"])
+@pytest.mark.parametrize("bad", [{1}, {7}, {1, 2, 3}, {2, 5, 9}, set(range(1, 11))])
+def test_what_the_turn_cannot_own_is_named_and_the_rest_is_kept(
+    memory: AgentMemory, kind: str, bad: set[int]
+) -> None:
+    lines = [line(n, kind, "organization" if n in bad else "user") for n in range(1, 11)]
+
+    report = import_lines(memory, lines, config=BEN)
+
+    assert (report.saved, report.skipped) == (10 - len(bad), len(bad))
+    needs = 'scope "organization" needs config["configurable"]["organization_id"]'
+    assert report.problems == [f"file:{n}: {needs}" for n in sorted(bad)]
+    again = import_lines(memory, lines, config=BEN)
+    assert (again.saved, again.duplicates, again.skipped) == (0, 10 - len(bad), len(bad))
+
+
+def test_both_kinds_are_saved_and_counted(memory: AgentMemory) -> None:
+    done: list[int] = []
+    lines = [line(1, "memory"), line(2, "message"), Line("file", 3, None, "is bad")]
+    report = import_lines(memory, lines, progress=done.append)
+
+    assert (report.memories, report.messages, report.skipped) == (1, 1, 1)
+    assert (report.problems, done) == (["file:3: is bad"], [3])
+
+
+def test_a_turn_that_may_save_nothing_is_told_so() -> None:
+    with (
+        AgentMemory.in_memory(embedding="none", require_scope=True) as memory,
+        pytest.raises(ScopeError, match="user_id"),
+    ):
+        import_lines(memory, [line(n, "memory") for n in range(10)], config={})
