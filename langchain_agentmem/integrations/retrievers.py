@@ -17,9 +17,16 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from pydantic import ConfigDict, Field
 
+from langchain_agentmem.arguments import whole_number
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.results import Hit, SearchResult
-from langchain_agentmem.search.request import MAX_CONTEXT, MAX_LIMIT
+from langchain_agentmem.search.request import (
+    MAX_CONTEXT,
+    MAX_LIMIT,
+    Diversity,
+    HalfLifeDays,
+    MinSimilarity,
+)
 
 logger = logging.getLogger(__name__)
 DEFAULT_K = 5
@@ -42,11 +49,11 @@ class _Retriever(BaseRetriever):
     """Only records up to this time; a date means its whole day."""
     scope: str | None = None
     """Only this scope's records of the turn, and its unscoped ones."""
-    min_similarity: float | None = Field(default=None, ge=-1, le=1)
+    min_similarity: MinSimilarity = None
     """Cosine below which a record is no answer; None: no such bound."""
-    half_life_days: float | None = Field(default=None, gt=0)
+    half_life_days: HalfLifeDays = None
     """Age in days at which a score counts half; None: age does not count."""
-    diversity: float | None = Field(default=None, ge=0, le=1)
+    diversity: Diversity = None
     """How much results must differ from those above them; None: not at all."""
 
     filters: ClassVar[tuple[str, ...]] = (
@@ -129,9 +136,8 @@ class _Retriever(BaseRetriever):
         if unknown:
             msg = f"unknown arguments {', '.join(unknown)}: use k, {', '.join(self.filters)}"
             raise TypeError(msg)
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k not in _COUNTS):
-            msg = f"k must be a whole number from 1 to {MAX_LIMIT}, not {k!r}"
-            raise ValueError(msg)
+        if k is not None:
+            whole_number("k", k, 1, MAX_LIMIT)
         return {
             **{name: getattr(self, name) for name in self.filters},
             **given,
@@ -145,9 +151,6 @@ class _Retriever(BaseRetriever):
             if note:
                 logger.info("%s", note)
         return [_document(hit, result.strategy) for hit in result.results]
-
-
-_COUNTS = range(1, MAX_LIMIT + 1)
 
 
 def _document(hit: Hit, strategy: str) -> Document:

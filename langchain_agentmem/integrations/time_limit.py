@@ -7,7 +7,6 @@ everything but the waiting.
 import asyncio
 import contextvars
 import logging
-import math
 import threading
 import time
 import traceback
@@ -16,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from langchain_agentmem import arguments
 from langchain_agentmem.errors import trace
 from langchain_agentmem.workers import Workers
 
@@ -85,11 +85,7 @@ class TimeLimit:
         Raises:
             ValueError: `timeout` is no positive number.
         """
-        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not (number and math.isfinite(seconds) and seconds > 0):
-            msg = f"timeout must be a number of seconds above 0, not {seconds!r}"
-            raise ValueError(msg)
-        self.seconds = seconds
+        self.seconds = arguments.seconds("timeout", seconds)
         self.what = what
         self._warned: dict[Hashable, float] = {}
         self._lock = threading.Lock()

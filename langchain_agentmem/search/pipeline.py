@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from langchain_agentmem.arguments import seconds
 from langchain_agentmem.records import to_epoch_us, utc_now
 from langchain_agentmem.results import ContextMessage, Hit, SearchResult, Strategy
 from langchain_agentmem.search.advice import advise, note_of_range
@@ -60,14 +61,11 @@ class SearchPipeline:
         Raises:
             ValueError: `timeout` is no positive number.
         """
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-            msg = f"timeout must be a number of seconds above 0, not {timeout!r}"
-            raise ValueError(msg)
         self._store = store
         self._keywords = keywords
         self._vectors = vectors
-        self._timeout = timeout
-        self._branch = VectorBranch(store, vectors, timeout)
+        self._timeout = seconds("timeout", timeout)
+        self._branch = VectorBranch(store, vectors, self._timeout)
         self._workers = Workers(WORKERS, "agentmem")
 
     @property

@@ -4,8 +4,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
+from pydantic import Field
+
+from langchain_agentmem.arguments import text_argument, whole_number
 from langchain_agentmem.records import clean_text, parse_time_range
 from langchain_agentmem.results import Hit
 from langchain_agentmem.scopes import Visibility
@@ -19,6 +22,11 @@ OVER_RETRIEVAL_IN_SESSION = 4
 AGED_CANDIDATES = 400
 
 HitT = TypeVar("HitT", bound=Hit)
+
+# The options of a search as fields of tools and retrievers, which refuse what a search would.
+MinSimilarity = Annotated[float, Field(ge=-1, le=1)] | None
+HalfLifeDays = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+Diversity = Annotated[float, Field(ge=0, le=1)] | None
 
 
 @dataclass(frozen=True)
@@ -103,12 +111,8 @@ def make_request(
         TypeError: The query is no text.
         ValueError: Another argument is unusable; it is named.
     """
-    if not isinstance(query, str):
-        msg = f"query must be text, not {type(query).__name__}"
-        raise TypeError(msg)
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        msg = f"limit must be a whole number from 1 to {MAX_LIMIT}, not {limit!r}"
-        raise ValueError(msg)
+    text_argument("query", query)
+    whole_number("limit", limit, 1, MAX_LIMIT)
     used: dict[str, Any] = {}
     for name, value in filters.items():
         if value is None:
@@ -126,9 +130,7 @@ def make_request(
         msg = "half_life_days must be above 0"
         raise ValueError(msg)
     _check_number("diversity", diversity, 0, 1)
-    if isinstance(context, bool) or not isinstance(context, int) or not 0 <= context <= MAX_CONTEXT:
-        msg = f"context must be a whole number from 0 to {MAX_CONTEXT}, not {context!r}"
-        raise ValueError(msg)
+    whole_number("context", context, 0, MAX_CONTEXT)
     return SearchRequest(
         kind,
         clean_text(query),

@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BeforeValidator, Field
 
 from langchain_agentmem.results import SearchResult
+from langchain_agentmem.search.request import Diversity, HalfLifeDays, MinSimilarity
 from langchain_agentmem.tools.memory_tool import Answer, MemoryTool
 
 DEFAULT_LIMIT = 5
@@ -44,11 +45,11 @@ class SearchTool(MemoryTool):
 
     format_result: ClassVar[Callable[..., str]]
 
-    min_similarity: float | None = Field(default=None, ge=-1, le=1)
+    min_similarity: MinSimilarity = None
     """Cosine below which a record is no answer; None: no such bound."""
-    half_life_days: float | None = Field(default=None, gt=0)
+    half_life_days: HalfLifeDays = None
     """Age in days at which a score counts half; None: age does not count."""
-    diversity: float | None = Field(default=None, ge=0, le=1)
+    diversity: Diversity = None
     """How much results must differ from those above them; None: not at all."""
     show_ids: bool = False
     """Whether the string shows the ids of records, for tools that edit them."""

@@ -6,7 +6,7 @@ from langchain_core.tools import BaseTool, BaseToolkit
 from pydantic import ConfigDict, Field
 
 from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.search.request import MAX_CONTEXT
+from langchain_agentmem.search.request import MAX_CONTEXT, Diversity, HalfLifeDays, MinSimilarity
 from langchain_agentmem.tools.conversation_search import ConversationSearchTool
 from langchain_agentmem.tools.memory_add import MemoryAddTool
 from langchain_agentmem.tools.memory_delete import MemoryDeleteTool
@@ -24,11 +24,11 @@ class AgentMemoryToolkit(BaseToolkit):
     """The memory that the tools work on."""
     editing: bool = False
     """Whether the agent may also add, update, delete and merge memories."""
-    min_similarity: float | None = Field(default=None, ge=-1, le=1)
+    min_similarity: MinSimilarity = None
     """Cosine below which a record is no answer; None: no such bound."""
-    half_life_days: float | None = Field(default=None, gt=0)
+    half_life_days: HalfLifeDays = None
     """Age in days at which a score counts half; None: age does not count."""
-    diversity: float | None = Field(default=None, ge=0, le=1)
+    diversity: Diversity = None
     """How much results must differ from those above them; None: not at all."""
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
     """How many messages before and after each found message are shown with it."""

@@ -316,10 +316,16 @@ class TestArguments:
         with pytest.raises(ValueError, match="use one of thread, user, persona, organization"):
             search(cats, "cat", scope="team")
 
-    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", None, True])
+    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e300, "5", None, True])
     def test_a_time_limit_is_a_positive_number(self, timeout: Any) -> None:
         with pytest.raises(ValueError, match="timeout must be a number of seconds above 0"):
             AgentMemory.in_memory(embedding="none", timeout=timeout)
+
+    @pytest.mark.parametrize("timeout", [1e-9, 1e9, threading.TIMEOUT_MAX])
+    def test_any_time_limit_can_be_waited_for(self, timeout: float) -> None:
+        with AgentMemory.in_memory(embedding="local", timeout=timeout) as memory:
+            memory.add_memory("likes cats")
+            assert "OverflowError" not in str(memory.search_memories("cats"))
 
 
 class TestMinimumSimilarity:
