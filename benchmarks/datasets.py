@@ -87,11 +87,8 @@ def _read(folder: Path) -> Dataset:
         )
         for number, fields in enumerate(_lines(folder / "questions.jsonl"), start=1)
     ]
-    tasks = [
-        _task(
-            "messages", {message.id: MESSAGES.embedded_text(message) for message in messages}, asked
-        )
-    ]
+    spoken = {message.id: MESSAGES.embedded_text(message) for message in messages}
+    tasks = [_task("messages", spoken, asked)]
     if memories:
         tasks.append(
             _task(

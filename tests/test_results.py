@@ -2,52 +2,17 @@
 
 import json
 from dataclasses import FrozenInstanceError
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from hits import NOON, memory_hit, message_hit
 
-from langchain_agentmem import MemoryHit, MessageHit, SearchResult
+from langchain_agentmem import MemoryHit, SearchResult
 from langchain_agentmem.results import EXPLAIN_HEADS, ContextMessage, explain_row
 
-NOON = datetime(2026, 5, 8, 12, tzinfo=UTC)
 SCRIPT = "<script>alert('1')</script>"
-
-
-def memory_hit(content: str = "Prefers dark mode", **fields: Any) -> MemoryHit:
-    values: dict[str, Any] = {
-        "id": "mem-1",
-        "type": "persona",
-        "priority": 80,
-        "scene_name": "",
-        "tags": [],
-        "scope": "user",
-        "scope_id": "",
-        "strength": 1.0,
-        "session_key": "",
-        "created_at": NOON,
-        "updated_at": None,
-        "metadata": {},
-        "score": 0.5,
-    }
-    return MemoryHit(content=content, **(values | fields))
-
-
-def message_hit(**fields: Any) -> MessageHit:
-    values: dict[str, Any] = {
-        "id": "msg-1",
-        "session_key": "s",
-        "role": "user",
-        "name": None,
-        "content": "hello",
-        "recorded_at": NOON,
-        "scope": "user",
-        "scope_id": "",
-        "metadata": {},
-        "score": 0.5,
-    }
-    return MessageHit(**(values | fields))
 
 
 class Reader(HTMLParser):
@@ -148,7 +113,7 @@ class TestExplainRow:
         assert explain_row(1, memory_hit(content))[1] == shown
 
     def test_messages_have_the_same_row(self) -> None:
-        assert explain_row(1, message_hit())[:3] == ["1", "hello", "0.5"]
+        assert explain_row(1, message_hit("hello", score=0.5))[:3] == ["1", "hello", "0.5"]
 
 
 class TestData:
@@ -173,7 +138,7 @@ class TestData:
         (hit,) = data["results"]
         assert hit["metadata"] == {"a": [{"b": [1, 2.5, None, True]}], "ü": {}}
         assert hit["after"] == [hit["before"][0]] * 2
-        assert hit["before"][0]["recorded_at"] == "2026-05-08T12:00:00Z"
+        assert hit["before"][0]["recorded_at"] == "2023-05-08T13:56:00Z"
         assert {name: data[name] for name in ("total", "strategy", "notes", "query")} == {
             "total": 1,
             "strategy": "hybrid",
@@ -184,9 +149,9 @@ class TestData:
     @pytest.mark.parametrize(
         ("moment", "written"),
         [
-            (NOON, "2026-05-08T12:00:00Z"),
-            (NOON.replace(microsecond=1), "2026-05-08T12:00:00.000001Z"),
-            (NOON.astimezone(timezone(timedelta(hours=2))), "2026-05-08T12:00:00Z"),
+            (NOON, "2023-05-08T13:56:00Z"),
+            (NOON.replace(microsecond=1), "2023-05-08T13:56:00.000001Z"),
+            (NOON.astimezone(timezone(timedelta(hours=2))), "2023-05-08T13:56:00Z"),
         ],
     )
     def test_times_are_iso_8601_in_utc(self, moment: datetime, written: str) -> None:

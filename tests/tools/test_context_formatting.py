@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hits import NOON, message_hit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from output_parser import ContextEntry, MessageEntry, parse
-from test_formatting import NOON, PIECES, message_hit, messages, printable, readable
+from readable import PIECES, messages, printable, readable
 
 from langchain_agentmem import AgentMemory, ConversationSearchTool, Message, MessageHit
 from langchain_agentmem.results import ContextMessage
