@@ -37,13 +37,18 @@ def call(name: str, number: int = 1, **arguments: Any) -> dict[str, Any]:
 
 def search_then_repeat(*names: str, text: str = "") -> Script:
     """Search for what the user said, then repeat what the tools gave."""
+    return call_then_repeat(lambda asked: [call(name, query=asked) for name in names], text)
+
+
+def call_then_repeat(plan: Callable[[str], list[dict[str, Any]]], text: str = "") -> Script:
+    """Make the tool calls that `plan` makes of what the user said, then repeat what they gave."""
 
     def script(messages: list[BaseMessage]) -> AIMessage:
         if isinstance(messages[-1], ToolMessage):
             start = max(i for i, each in enumerate(messages) if isinstance(each, AIMessage))
             return AIMessage("I read: " + "\n".join(str(m.content) for m in messages[start + 1 :]))
         asked = next(each for each in reversed(messages) if isinstance(each, HumanMessage))
-        return AIMessage(text, tool_calls=[call(name, query=asked.text) for name in names])
+        return AIMessage(text, tool_calls=plan(asked.text))
 
     return script
 

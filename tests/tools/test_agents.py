@@ -1,88 +1,41 @@
 """The tools in real agents: `ToolNode`, `create_agent`, a checkpointer on disk, many users."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from output_parser import parse
+from scripted_model import ScriptedModel, call, call_then_repeat
 
 from langchain_agentmem import AgentMemory, AgentMemoryToolkit
 
-Call = tuple[str, dict[str, Any]]
+Plan = Callable[[str], list[dict[str, Any]]]
 
 
-class FakeToolCallingModel(BaseChatModel):
-    """A chat model without a mind: it searches, then repeats what it read.
-
-    `plan` makes the tool calls of a question; the tools that are bound are the only ones that can
-    be called.
-    """
-
-    plan: Callable[[str], list[Call]]
-    bound: tuple[str, ...] = ()
-
-    @property
-    def _llm_type(self) -> str:
-        return "fake-tool-calling"
-
-    def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        return self.model_copy(update={"bound": tuple(tool.name for tool in tools)})
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        last = messages[-1]
-        if isinstance(last, ToolMessage):
-            start = max(i for i, message in enumerate(messages) if isinstance(message, AIMessage))
-            read = [str(message.content) for message in messages[start + 1 :]]
-            answer = AIMessage("I read: " + "\n".join(read))
-        else:
-            calls = self.plan(str(last.content))
-            assert {name for name, _ in calls} <= set(self.bound)
-            answer = AIMessage(
-                "",
-                tool_calls=[
-                    {"type": "tool_call", "id": f"call-{number}", "name": name, "args": arguments}
-                    for number, (name, arguments) in enumerate(calls)
-                ],
-            )
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+def search_memories(question: str) -> list[dict[str, Any]]:
+    return [call("memory_search", query=question)]
 
 
-def search_memories(question: str) -> list[Call]:
-    return [("memory_search", {"query": question})]
-
-
-def search_both(question: str) -> list[Call]:
+def search_both(question: str) -> list[dict[str, Any]]:
     return [
-        ("memory_search", {"query": question, "limit": "3"}),
-        ("conversation_search", {"query": question, "session_key": ""}),
+        call("memory_search", query=question, limit="3"),
+        call("conversation_search", query=question, session_key=""),
     ]
 
 
-def agent_of(memory: AgentMemory, plan: Any = search_memories, **options: Any) -> Any:
+def agent_of(memory: AgentMemory, plan: Plan = search_memories, **options: Any) -> Any:
     tools = AgentMemoryToolkit(memory=memory).get_tools()
-    return create_agent(FakeToolCallingModel(plan=plan), tools, **options)
+    return create_agent(ScriptedModel(script=call_then_repeat(plan)), tools, **options)
 
 
 def turn(user_id: str, thread_id: str = "thread-1") -> dict[str, Any]:
@@ -111,11 +64,7 @@ class TestToolNode:
         graph.add_edge(START, "tools")
         graph.add_edge("tools", END)
         run: Any = graph.compile()
-        calls = [
-            {"type": "tool_call", "id": str(number), "name": name, "args": arguments}
-            for number, (name, arguments) in enumerate(search_both("walnuts"))
-        ]
-        request = {"messages": [AIMessage("", tool_calls=calls)]}
+        request = {"messages": [AIMessage("", tool_calls=search_both("walnuts"))]}
 
         answers = tool_messages(run.invoke(request, turn("ann")))
         assert [answer.name for answer in answers] == ["memory_search", "conversation_search"]
@@ -130,7 +79,7 @@ class TestToolNode:
 
     def test_unusable_arguments_are_answered(self, memory: AgentMemory) -> None:
         fill(memory)
-        state = agent_of(memory, lambda _: [("memory_search", {"limit": 3})]).invoke(ask("?"))
+        state = agent_of(memory, lambda _: [call("memory_search", limit=3)]).invoke(ask("?"))
         (answer,) = tool_messages(state)
         assert answer.status == "error"
         assert "query" in str(answer.content)
@@ -159,8 +108,8 @@ class TestCreateAgent:
 
     def test_ids_that_a_model_invents_do_not_count(self, memory: AgentMemory) -> None:
         fill(memory)
-        spoof = {"user_id": "ann", "scope": "user", "config": turn("ann"), "memory": None}
-        agent = agent_of(memory, lambda query: [("memory_search", {"query": query, **spoof})])
+        spoof: Any = {"user_id": "ann", "scope": "user", "config": turn("ann"), "memory": None}
+        agent = agent_of(memory, lambda query: [call("memory_search", query=query, **spoof)])
         (answer,) = tool_messages(agent.invoke(ask("walnuts"), turn("bob")))
         assert answer.artifact["total"] == 0
 
