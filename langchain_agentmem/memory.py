@@ -55,6 +55,11 @@ class AgentMemory(Searching, Transfer, Upkeep):
             chroma: Where the vectors are; opened only if there is an embedding.
             timeout: See `open`.
             require_scope: See `open`.
+
+        Raises:
+            TypeError: `embedding` is of no usable type.
+            ValueError: An argument is unusable; it is named.
+            StorageError: The database cannot be used.
         """
         self._require_scope = require_scope
         self._database = database
@@ -211,7 +216,8 @@ class AgentMemory(Searching, Transfer, Upkeep):
             **fields: Further fields of `Memory`.
 
         Raises:
-            ValueError: A field is unusable; it is named.
+            ValueError: A field is unusable, or an id in `config`; it is named.
+            ScopeError: (a `ValueError`) The turn may save nothing.
             StorageError: The database cannot be written. Nothing was saved.
         """
         named = {"type": type, "priority": priority, "scene_name": scene_name, "tags": tags}
@@ -233,7 +239,10 @@ class AgentMemory(Searching, Transfer, Upkeep):
                 ones. False: the stored ones stand, and the report lists the conflict.
 
         Raises:
-            TypeError: Something else than a `Memory` is among them.
+            TypeError: They are no list, or something else than a `Memory` is among them.
+            ValueError: A memory names a scope that the turn has no id for, or an id in `config` is
+                unusable.
+            ScopeError: (a `ValueError`) The turn may save nothing.
             StorageError: The database cannot be written. Nothing was saved.
         """
         filed = as_memories(memories, self._writes_as(config))
@@ -260,7 +269,9 @@ class AgentMemory(Searching, Transfer, Upkeep):
             replace: As in `add_memories`.
 
         Raises:
-            ValueError: A message is unusable; its position is named.
+            TypeError: The messages are no list, or `session_key` is no text.
+            ValueError: A message is unusable, and its position is named; or an id in `config`.
+            ScopeError: (a `ValueError`) The turn may save nothing.
             StorageError: The database cannot be written. Nothing was saved.
         """
         filed, skipped = as_messages(session_key, messages, self._writes_as(config))
@@ -273,6 +284,11 @@ class AgentMemory(Searching, Transfer, Upkeep):
         Args:
             id: Which record.
             config: The `RunnableConfig` of a turn: only what it can see is returned.
+
+        Raises:
+            TypeError: `id` is no text.
+            ValueError: An id in `config` is unusable.
+            StorageError: The database cannot be read.
         """
         return cast(
             "Memory | Message | None",
@@ -290,8 +306,11 @@ class AgentMemory(Searching, Transfer, Upkeep):
             **changes: New values by field name.
 
         Raises:
+            TypeError: `id` is no text.
             ValueError: There is no live memory with this id, a field is unknown or its value
                 unusable; it is named.
+            ScopeError: (a `ValueError`) The turn may change nothing.
+            StorageError: The database cannot be written. Nothing was changed.
         """
         updated: Memory | None = self._store.update(
             MEMORIES, text_argument("id", id), changes, self._must_touch(config)
@@ -316,7 +335,10 @@ class AgentMemory(Searching, Transfer, Upkeep):
             config: The `RunnableConfig` of a turn: only what it can see is merged.
 
         Raises:
+            TypeError: `ids` are no ids.
             ValueError: The memories cannot be merged; nothing was changed.
+            ScopeError: (a `ValueError`) The turn may change nothing.
+            StorageError: The database cannot be written. Nothing was changed.
         """
         survivor, changed = self._store.merge(ids_argument(ids), content, self._must_touch(config))
         self._level(changed)
@@ -331,15 +353,24 @@ class AgentMemory(Searching, Transfer, Upkeep):
 
         Returns:
             How many were deleted; ids that are unknown or deleted already do not count.
+
+        Raises:
+            TypeError: `ids` are no ids.
+            ValueError: An id in `config` is unusable.
+            ScopeError: (a `ValueError`) The turn may change nothing.
+            StorageError: The database cannot be written. Nothing was changed.
         """
         return self._level(self._store.delete(ids_argument(ids), self._must_touch(config)))
 
     def restore(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
-        """Bring deleted records back. Returns how many. See `delete`."""
+        """Bring deleted records back. Returns how many. Arguments and errors as in `delete`."""
         return self._level(self._store.restore(ids_argument(ids), self._must_touch(config)))
 
     def purge(self, ids: str | Iterable[str], *, config: Config | None = None) -> int:
-        """Remove records from disk for good, deleted before or not. Returns how many."""
+        """Remove records from disk for good, deleted before or not. Returns how many.
+
+        Arguments and errors as in `delete`.
+        """
         return self._level(self._store.purge(ids_argument(ids), self._must_touch(config)))
 
     aadd_memory = in_thread(add_memory)
