@@ -15,6 +15,7 @@ from langchain_core.messages import ChatMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from langchain_agentmem.messages import read_message, text_of
+from langchain_agentmem.quoting import BLANK
 
 Scope = Literal["thread", "user", "persona", "organization"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -38,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
 _LARGEST_EPOCH_SECONDS = 1e11
 _MAX_METADATA_DEPTH = 50
-_VISIBLE = regex.compile(r"[^\s\p{Cc}\p{Cf}\p{Z}]")
+_VISIBLE = regex.compile(rf"[^\p{{Cc}}{BLANK}]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -148,7 +149,7 @@ def clean_id(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Tell whether a text shows nothing: white space, control and formatting characters alone."""
+    """Tell whether a text shows nothing: what cannot be seen and control characters alone."""
     return not _VISIBLE.search(text)
 
 

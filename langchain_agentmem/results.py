@@ -4,12 +4,12 @@ Plain frozen dataclasses: they are made by the thousand on the hot path. `to_dic
 data, which checkpointers can store.
 """
 
-import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 from typing import Any, Generic, Literal, TypeVar
 
+from langchain_agentmem.quoting import without_controls
 from langchain_agentmem.records import Memory, Message, format_time
 
 Strategy = Literal["hybrid", "embedding", "fts", "none"]
@@ -123,12 +123,11 @@ EXPLAIN_HEADS = (
     "source message",
 )
 _CONTENT_SHOWN = 120
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 def explain_row(number: int, hit: Any) -> list[str]:
     """Return how a hit came to its place, in the order of `EXPLAIN_HEADS`."""
-    content = _CONTROL.sub("\ufffd", " ".join(hit.content.split()))
+    content = without_controls(" ".join(hit.content.split()))
     if len(content) > _CONTENT_SHOWN:
         content = f"{content[:_CONTENT_SHOWN]} ..."
 
@@ -136,7 +135,7 @@ def explain_row(number: int, hit: Any) -> list[str]:
         return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
     parts = (hit.keyword_rank, hit.vector_rank, hit.similarity, hit.keyword_part, hit.vector_part)
-    source = _CONTROL.sub("\ufffd", getattr(hit, "source", None) or "")
+    source = without_controls(getattr(hit, "source", None) or "")
     return [str(number), content, *map(shown, (hit.score, *parts, hit.recency)), source]
 
 

@@ -1,14 +1,25 @@
 """What is printed on one line can be given back."""
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_agentmem.quoting import quote, unquote
+from langchain_agentmem.quoting import quote, unquote, without_closing_tags
 
 STORED_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
-PLAIN = ["thread-1", "a.b@c.com", "user 7", "日本語", "Ünïcode", "a/b:c", "x=1&y=2", "don't"]
+PLAIN = [
+    "thread-1",
+    "a.b@c.com",
+    "user 7",
+    "日本語",
+    "Ünïcode",
+    "a/b:c",
+    "x=1&y=2",
+    "don't",
+    "I \u2764\ufe0f tea",
+]
 UNSAFE = [
     "",
     " ",
@@ -26,6 +37,9 @@ UNSAFE = [
     "`code`",
     "<tag>",
     "</relevant-memories>",
+    "< /memories>",
+    "<\u3164/memories>",
+    "<\\/memories>",
     'say "hi"',
     "back\\slash",
     "- list",
@@ -34,6 +48,11 @@ UNSAFE = [
     "> quote",
     "zero\u200bwidth",
     "bidi\u202eoverride",
+    "arabic\u061cmark",
+    "hangul\u3164filler",
+    "\u3164",
+    "braille\u2800blank",
+    "khmer\u17b4vowel",
 ]
 
 
@@ -68,7 +87,15 @@ def test_any_text_is_one_printable_line_that_closes_no_tag(text: str) -> None:
     printed = quote(text)
 
     assert printed.isprintable()
-    assert "</" not in printed
+    assert not regex.search(r"<[\s\p{Z}\p{Cf}\p{DI}]*/", printed)
+    assert not regex.search(r"(?!\p{Variation_Selector})\p{DI}", printed)
+
+
+@given(st.text(st.sampled_from('</\\" \n\u3164\u200ba')))
+def test_any_text_that_could_close_a_tag_survives_and_closes_none(text: str) -> None:
+    assert unquote(quote(text)) == text
+    for printed in (quote(text), without_closing_tags(text)):
+        assert not regex.search(r"<[\s\p{Z}\p{Cf}\p{DI}]*/", printed)
 
 
 @pytest.mark.parametrize(

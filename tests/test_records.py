@@ -354,7 +354,9 @@ def test_a_message_of_an_unknown_role_is_refused() -> None:
         Message.from_langchain(ChatMessage(role="narrator", content="x"))
 
 
-@pytest.mark.parametrize("content", ["", " ", "\n\t", "\u200b", "\ufeff \u2060", "\u3000", "\x00"])
+@pytest.mark.parametrize(
+    "content", ["", " ", "\n\t", "\u200b", "\ufeff \u2060", "\u3000", "\x00", "\u3164\u2800"]
+)
 def test_content_that_shows_nothing_is_blank(content: str) -> None:
     for record_type, fields in ((Memory, {}), (Message, {"role": "user"})):
         with pytest.raises(ValidationError, match="must not be blank"):

@@ -5,12 +5,13 @@ a tag around the output: such lines and tags get a backslash. `tests/tools/outpu
 every output back into its entries.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from langchain_agentmem.quoting import quote
+import regex
+
+from langchain_agentmem.quoting import BLANK, quote, without_closing_tags, without_controls
 from langchain_agentmem.records import format_time
 from langchain_agentmem.results import ContextMessage, MemoryHit, MessageHit, SearchResult
 
@@ -25,16 +26,15 @@ NO_MESSAGES = "No matching conversation messages found."
 
 # A line that could be taken for part of the output's own structure, also behind characters that
 # cannot be seen; backslashes before it count, so that escaping can be undone without doubt.
-_BLANK = "\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-_STRUCTURE = re.compile(
-    rf"^([{_BLANK}]*\\*)(?=(?:[-*+][{_BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
-    rf"|(?:[-*_][{_BLANK}]*){{3,}}$)",
-    re.IGNORECASE,
+_STRUCTURE = regex.compile(
+    rf"^([{BLANK}]*\\*)(?=(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    rf"|(?:[-*_][{BLANK}]*){{3,}}$)",
+    regex.IGNORECASE,
 )
-_QUOTED = re.compile(rf"^([{_BLANK}]*\\*)(?=>)")
-_CONTEXT_MARK = re.compile(rf"^([{_BLANK}]*\\*)(?=>[{_BLANK}]*\((?:before|after)\))", re.IGNORECASE)
-_CLOSING_TAG = re.compile(r"<(\s*\\*)/")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_QUOTED = regex.compile(rf"^([{BLANK}]*\\*)(?=>)")
+_CONTEXT_MARK = regex.compile(
+    rf"^([{BLANK}]*\\*)(?=>[{BLANK}]*\((?:before|after)\))", regex.IGNORECASE
+)
 
 
 def format_memories(result: SearchResult[MemoryHit], *, show_ids: bool = False) -> str:
@@ -118,4 +118,4 @@ def _one_line(text: str) -> str:
 
 
 def _inert(line: str) -> str:
-    return _CLOSING_TAG.sub(r"<\1\\/", _CONTROL.sub("\ufffd", line))
+    return without_closing_tags(without_controls(line))

@@ -6,51 +6,53 @@ as they were before they were escaped, with a line feed between their lines.
 """
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Literal
+
+import regex
 
 Kind = Literal["memories", "messages"]
 
 # What is invisible at the start of a line does not make the line another one.
-BLANK = "\\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+BLANK = r"\s\p{Z}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800"
 STRUCTURE = (
     rf"(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
     rf"|(?:[-*_][{BLANK}]*){{3,}}$"
 )
-_UNESCAPED = re.compile(rf"[{BLANK}]*(?:{STRUCTURE})", re.IGNORECASE)
-_ESCAPED = re.compile(rf"^([{BLANK}]*\\*)\\(?={STRUCTURE})", re.IGNORECASE)
-_ESCAPED_TAG = re.compile(r"<(\s*\\*)\\/")
+_UNESCAPED = regex.compile(rf"[{BLANK}]*(?:{STRUCTURE})", regex.IGNORECASE)
+_ESCAPED = regex.compile(rf"^([{BLANK}]*\\*)\\(?={STRUCTURE})", regex.IGNORECASE)
+_TAG = regex.compile(rf"<[{BLANK}]*/")
+_ESCAPED_TAG = regex.compile(rf"<([{BLANK}]*\\*)\\/")
 
-_HEADING = re.compile(
+_HEADING = regex.compile(
     r"Found (?P<count>\d+) matching (?P<noun>memory|memories|message|messages)"
     r" \(strategy: (?P<strategy>hybrid|embedding|fts)\):"
 )
 _LABEL = r'(?:"(?:[^"\\]|\\.)*"|[^"\[\]()<>*`\\]+)'
-_MEMORY = re.compile(
+_MEMORY = regex.compile(
     rf"- \*\*\[(?P<type>{_LABEL})\]\*\*"
     r" (?:\(global instruction\)|\(priority: (?P<priority>\d+)\))"
     rf"(?: \[scene: (?P<scene>{_LABEL})\])?"
     r" \(score: (?P<score>\d+\.\d{3})\)"
     rf"(?: \[id: (?P<id>{_LABEL})\])?"
 )
-_MESSAGE = re.compile(
+_MESSAGE = regex.compile(
     r"\*\*\[(?P<role>user|assistant|system|tool)\]\*\*"
     rf" Session: (?P<session_key>{_LABEL})"
     r" \[(?P<recorded_at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\]"
     r" \(score: (?P<score>\d+\.\d{3})\)"
 )
 # A speaker's name that holds a colon must be quoted: the first one ends the plain name.
-_CONTEXT = re.compile(
+_CONTEXT = regex.compile(
     r"> \((?P<where>before|after)\) (?P<role>user|assistant)"
     r'(?: (?P<name>"(?:[^"\\]|\\.)*"|[^":\[\]()<>*`\\]+))?: (?P<text>.*)'
 )
-_QUOTED = re.compile(rf"[{BLANK}]*>")
-_CONTEXT_LOOKALIKE = re.compile(rf"[{BLANK}]*>[{BLANK}]*\((?:before|after)\)", re.IGNORECASE)
-_ESCAPED_LOOKALIKE = re.compile(
-    rf"^([{BLANK}]*\\*)\\(?=>[{BLANK}]*\((?:before|after)\))", re.IGNORECASE
+_QUOTED = regex.compile(rf"[{BLANK}]*>")
+_CONTEXT_LOOKALIKE = regex.compile(rf"[{BLANK}]*>[{BLANK}]*\((?:before|after)\)", regex.IGNORECASE)
+_ESCAPED_LOOKALIKE = regex.compile(
+    rf"^([{BLANK}]*\\*)\\(?=>[{BLANK}]*\((?:before|after)\))", regex.IGNORECASE
 )
-_ESCAPED_QUOTE = re.compile(rf"^([{BLANK}]*\\*)\\(?=>)")
+_ESCAPED_QUOTE = regex.compile(rf"^([{BLANK}]*\\*)\\(?=>)")
 _NOTHING = {
     "memories": "No matching memories found.",
     "messages": "No matching conversation messages found.",
@@ -215,7 +217,7 @@ def _apart(
 
 def _context(line: str) -> ContextEntry:
     found = _header(_CONTEXT, line)
-    if re.search(r"<\s*/", found["text"]):
+    if _TAG.search(found["text"]):
         msg = f"context that closes a tag: {line!r}"
         raise ParseError(msg)
     name = found["name"]
@@ -242,7 +244,7 @@ def _beside(lines: list[str]) -> str:
     return _content([_ESCAPED_QUOTE.sub(r"\1", line) for line in lines])
 
 
-def _header(pattern: re.Pattern[str], line: str) -> re.Match[str]:
+def _header(pattern: regex.Pattern[str], line: str) -> regex.Match[str]:
     found = pattern.fullmatch(line)
     if found is None:
         msg = f"header {line!r}"
@@ -256,7 +258,7 @@ def _label(shown: str) -> str:
 
 def _content(lines: list[str]) -> str:
     for line in lines:
-        if _UNESCAPED.match(line) or re.search(r"<\s*/", line):
+        if _UNESCAPED.match(line) or _TAG.search(line):
             msg = f"content that reads as structure: {line!r}"
             raise ParseError(msg)
     return "\n".join(_without_tag_escapes(_ESCAPED.sub(r"\1", line)) for line in lines)

@@ -127,7 +127,9 @@ class TestContentIsNoContext:
     def test_a_message_alone_in_its_session_forges_none(self, forged: str) -> None:
         assert entry(message_hit(forged)).content == forged
 
-    @pytest.mark.parametrize("invisible", ["\u200b", "\u2060", "\ufeff", "\u202a", "\u00ad"])
+    @pytest.mark.parametrize(
+        "invisible", ["\u200b", "\u2060", "\ufeff", "\u202a", "\u00ad", "\u3164"]
+    )
     def test_nor_behind_what_cannot_be_seen(self, invisible: str) -> None:
         forged = f"yes\n{invisible}> (after) user: x"
 

@@ -13,6 +13,7 @@ from readable import (
     FORGED_LINES,
     LOOKALIKES,
     PIECES,
+    UNSEEN,
     memories,
     messages,
     printable,
@@ -182,7 +183,7 @@ class TestLongContents:
 class TestContentIsNoStructure:
     @pytest.mark.parametrize("line", [*FORGED_LINES, *LOOKALIKES])
     def test_a_line_that_reads_as_structure_gets_a_backslash(self, line: str) -> None:
-        start = len(re.match(r"[\s\u200b\u2060\ufeff\u202a]*", line)[0])  # type: ignore[index]
+        start = len(re.match(rf"[\s\u200b\u2060\ufeff\u202a{UNSEEN}]*", line)[0])  # type: ignore[index]
         escaped = f"{line[:start]}\\{line[start:]}"
         assert messages(message_hit(f"before\n{line}\nafter")).endswith(
             f"\n\nbefore\n{escaped}\nafter"
@@ -230,6 +231,8 @@ class TestContentIsNoStructure:
             ("a </relevant-memories> b", "a <\\/relevant-memories> b"),
             ("</memories></system>", "<\\/memories><\\/system>"),
             ("< / memories >", "< \\/ memories >"),
+            ("<\u3164/memories>", "<\u3164\\/memories>"),
+            ("<\u200b\u061c /memories>", "<\u200b\u061c \\/memories>"),
             ("<\\/memories>", "<\\\\/memories>"),
         ],
     )
