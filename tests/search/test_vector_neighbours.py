@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from storage_parts import VectorParts
 
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.records import parse_time
@@ -14,40 +15,27 @@ from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.vector_search import Nearest, VectorSearch
 from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_copies import VectorCopies
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors, in_memory_client
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 QUERY = np.array([0.0, 1.0], dtype=np.float32)
 NEXT, SECOND = 0.3, 0.15
 
 
-class Talk:
+class Talk(VectorParts):
     """Messages whose cosines to the query are given."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.queue = VectorQueue(database)
-        self.store = RecordStore(database, KeywordIndex(database), self.queue)
-        self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
 
     def say(self, id_: str, cosine: float | None, minute: int = 0, **fields: Any) -> None:
         given = {"session_key": "s", "role": "user", "content": id_, **fields}
         at = f"2026-05-01T10:{minute:02}:00Z"
         self.store.save(MESSAGES, [Message.model_validate({"id": id_, "recorded_at": at, **given})])
         if cosine is not None:
-            self.place(MESSAGES, id_, cosine)
+            self.turn(MESSAGES, id_, cosine)
 
-    def place(self, kind: RecordKind[Any, Any], id_: str, cosine: float) -> None:
+    def turn(self, kind: RecordKind[Any, Any], id_: str, cosine: float) -> None:
+        """Give a record a vector with this cosine to the query."""
         vector = np.array([np.sqrt(1 - cosine**2), cosine], dtype=np.float32)
-        self.write(kind, [id_], [vector])
-
-    def write(self, kind: RecordKind[Any, Any], ids: list[str], vectors: list[Vectors]) -> None:
-        self.index.upsert(kind, ids, vectors)
-        self.queue.done(self.queue.take(len(ids), kind.name, ids))
+        self.place(kind, [id_], [vector])
 
     def search(self, kind: RecordKind[Any, Any] = MESSAGES, **filters: Any) -> Nearest:
         request: SearchRequest[Hit] = SearchRequest(kind, "query", 5, filters)
@@ -190,7 +178,7 @@ def test_memories_are_ranked_by_their_cosines(talk: Talk) -> None:
     cosines = {"m1": 0.9, "m2": 0.1, "m3": 0.5}
     talk.store.save(MEMORIES, [Memory(id=id_, content=id_, session_key="s") for id_ in cosines])
     for id_, cosine in cosines.items():
-        talk.place(MEMORIES, id_, cosine)
+        talk.turn(MEMORIES, id_, cosine)
 
     found = talk.search(MEMORIES)
 
@@ -239,7 +227,7 @@ def test_the_first_does_not_depend_on_the_limit(talk: Talk) -> None:
         ],
     )
     vectors = np.stack([np.sqrt(1 - cosines**2), cosines], axis=1).astype(np.float32)
-    talk.write(MESSAGES, ids, list(vectors))
+    talk.place(MESSAGES, ids, list(vectors))
     firsts = set()
     for limit in (5, 100):
         request = SearchRequest(MESSAGES, "query", limit)

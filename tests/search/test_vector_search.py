@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from storage_parts import VectorParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
@@ -15,23 +16,17 @@ from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_copies import VectorCopies
-from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 QUERY = np.array([0.0, 1.0], dtype=np.float32)
 
 
-class Parts:
+class Parts(VectorParts):
     """A store and a vector index, and a search over them."""
 
     def __init__(self, database: Database) -> None:
-        self.queue = VectorQueue(database)
-        self.store = RecordStore(database, KeywordIndex(database), self.queue)
-        self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
+        super().__init__(database)
         self.nearest = VectorSearch(self.store, self.index, VectorCopies(database, "m"))
         self.asked: list[int] = []
 
@@ -40,9 +35,7 @@ class Parts:
         self.store.save(kind, records)
         angles = np.linspace(0, np.pi, len(records), dtype=np.float32)
         vectors = list(np.stack([np.sin(angles), np.cos(angles)], axis=1))
-        ids = [record.id for record in records]
-        self.index.upsert(kind, ids, vectors)
-        self.queue.done(self.queue.take(len(ids), kind.name, ids))
+        self.place(kind, [record.id for record in records], vectors)
 
     def search(
         self,

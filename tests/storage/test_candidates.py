@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory
 from langchain_agentmem.scopes import Turn
@@ -14,10 +15,8 @@ from langchain_agentmem.storage.candidates import split
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import LIVE, MEMORIES
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.term_counts import TermCounts
 from langchain_agentmem.storage.text import QueryTerm
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 WORDS = [f"word{i}" for i in range(300)]
 TOTAL = 2000
@@ -29,7 +28,7 @@ def database() -> Iterator[Database]:
     chance = random.Random(5)  # noqa: S311  (a corpus, not a secret)
     weights = [1 / (rank + 1) for rank in range(len(WORDS))]
     with closing(Database(None)) as opened:
-        store = RecordStore(opened, KeywordIndex(opened), VectorQueue(opened))
+        store = StorageParts(opened).store
         store.save(
             MEMORIES,
             [
@@ -182,7 +181,7 @@ class TestBounded:
 @pytest.mark.usefixtures("bounded")
 def test_a_common_term_is_counted_once_and_anew_when_the_memory_has_grown() -> None:
     with closing(Database(None)) as database:
-        store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        store = StorageParts(database).store
         store.save(MEMORIES, [Memory(content=f"tea {i}") for i in range(100)])
         counter, asked = term_counts.TermCounter(), terms("tea", "rare")
         with database.read() as connection:
@@ -199,7 +198,7 @@ def test_a_common_term_is_counted_once_and_anew_when_the_memory_has_grown() -> N
 @pytest.mark.parametrize("remove", ["delete", "purge"])
 def test_a_term_whose_records_go_is_counted_anew(remove: str) -> None:
     with closing(Database(None)) as database:
-        store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        store = StorageParts(database).store
         store.save(MEMORIES, [Memory(id=f"tea{i}", content=f"tea {i}") for i in range(200)])
         store.save(MEMORIES, [Memory(content=f"coffee {i}") for i in range(400)])
         counter, asked = term_counts.TermCounter(), terms("tea")
@@ -221,8 +220,8 @@ def test_a_term_whose_records_go_is_counted_anew(remove: str) -> None:
 def test_a_word_that_has_become_rare_finds_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "REFINED", 30)
     with closing(Database(None)) as database:
-        index = KeywordIndex(database)
-        store = RecordStore(database, index, VectorQueue(database))
+        parts = StorageParts(database)
+        index, store = parts.keywords, parts.store
         store.save(MEMORIES, [Memory(id=f"tea{i}", content=f"tea {i}") for i in range(120)])
         store.save(MEMORIES, [Memory(content=f"cup cup cup of {i}") for i in range(90)])
         store.save(MEMORIES, [Memory(content=f"rest {i}") for i in range(1000)])

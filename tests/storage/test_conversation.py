@@ -5,24 +5,18 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.storage.conversation import Surroundings, line_of, surroundings, within
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 Sides = tuple[list[str], list[str]]
 
 
-class Talk:
+class Talk(StorageParts):
     """A store, and what is said in it; ids are what is said."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
 
     def say(self, id_: str, minute: int, **fields: Any) -> None:
         given = {"session_key": "s", "role": "user", "content": id_, **fields}

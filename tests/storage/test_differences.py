@@ -6,26 +6,18 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from storage_parts import VectorParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import Differences, find_differences
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
-from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
-from langchain_agentmem.storage.vector_queue import VectorQueue
+from langchain_agentmem.storage.vector_index import VectorIndex
 
 
-class Parts:
+class Parts(VectorParts):
     """A store, its queue and a vector index, each changed without the others."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.queue = VectorQueue(database)
-        self.store = RecordStore(database, KeywordIndex(database), self.queue)
-        self.index = VectorIndex(in_memory_client(), database.meta("memory_id") or "", "m")
 
     def save(self, *ids: str, waiting: bool = False) -> None:
         records: list[Record] = [Memory(id=id_, content=id_) for id_ in ids]

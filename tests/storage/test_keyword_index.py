@@ -8,26 +8,23 @@ from pathlib import Path
 
 import pytest
 from sqlite_without_fts5 import remove_full_text
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import keyword_index
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, Condition
 from langchain_agentmem.storage.query import MAX_QUERY_TERMS, parse
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.text import ANALYSIS_VERSION
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 
-class Keywords:
+class Keywords(StorageParts):
     """A database with its keyword index and the store that fills it."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.database = Database(path)
-        self.index = KeywordIndex(self.database)
-        self.store = RecordStore(self.database, self.index, VectorQueue(self.database))
+        super().__init__(Database(path))
+        self.index = self.keywords
 
     def save(self, *texts: str) -> None:
         self.store.save(MEMORIES, [Memory(id=text[:512], content=text) for text in texts])

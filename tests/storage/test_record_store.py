@@ -2,35 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Record
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.saving import Saved
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 
 
-@dataclass
-class Parts:
+class Parts(StorageParts):
     """A store with what it keeps level."""
-
-    database: Database
-    keywords: KeywordIndex
-    queue: VectorQueue
-    store: RecordStore
 
     def save(self, *records: Record, replace: bool = True) -> Saved:
         kind: RecordKind = MEMORIES if isinstance(records[0], Memory) else MESSAGES
@@ -52,8 +43,7 @@ class Parts:
 @pytest.fixture(params=["disk", "memory"])
 def parts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Parts]:
     with closing(Database(tmp_path / "db" if request.param == "disk" else None)) as database:
-        keywords, queue = KeywordIndex(database), VectorQueue(database)
-        yield Parts(database, keywords, queue, RecordStore(database, keywords, queue))
+        yield Parts(database)
 
 
 def message(content: str = "hello", **fields: Any) -> Message:
@@ -97,8 +87,7 @@ def test_a_record_without_an_id_gets_one_that_is_the_same_everywhere(parts: Part
     assert memory.id.startswith("mem-")
     assert said.id.startswith("msg-")
     with closing(Database(None)) as other:
-        keywords, queue = KeywordIndex(other), VectorQueue(other)
-        elsewhere = RecordStore(other, keywords, queue)
+        elsewhere = StorageParts(other).store
         assert elsewhere.save(MEMORIES, [Memory(content="x")]).records[0].id == memory.id
         assert elsewhere.save(MESSAGES, [message("x")]).records[0].id == said.id
 
@@ -381,8 +370,7 @@ def test_purging_removes_a_record_for_good(parts: Parts, deleted_before: bool) -
 
 def test_a_purged_text_is_not_left_in_the_files(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "db")) as database:
-        keywords, queue = KeywordIndex(database), VectorQueue(database)
-        store = RecordStore(database, keywords, queue)
+        store = StorageParts(database).store
         store.save(MEMORIES, [Memory(id="m", content="xylophonesecret in a text")])
         store.purge(["m"])
 

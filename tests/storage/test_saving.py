@@ -8,15 +8,14 @@ from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import record_rows
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import LIVE, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 # So few of everything that ids meet ids, given ids and equal texts, of the same owner and others.
@@ -51,7 +50,7 @@ BATCHES = st.one_of(
 @contextmanager
 def new_store() -> Iterator[RecordStore]:
     with closing(Database(None)) as database:
-        yield RecordStore(database, KeywordIndex(database), VectorQueue(database))
+        yield StorageParts(database).store
 
 
 def everything(store: RecordStore, kind: RecordKind) -> list[tuple[Any, ...]]:

@@ -6,16 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.scopes import Turn
 from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, Condition, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import EVERY_RECORD, few_at_most
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 TOTAL = 1500
 LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
@@ -25,7 +23,7 @@ LONG_AGO = datetime(1970, 1, 2, tzinfo=UTC)
 def database() -> Iterator[Database]:
     """Memories and messages of ten users, a hundred scenes and as many sessions."""
     with closing(Database(None)) as opened:
-        store = RecordStore(opened, KeywordIndex(opened), VectorQueue(opened))
+        store = StorageParts(opened).store
         common = [
             {
                 "id": f"{i}",
@@ -108,7 +106,7 @@ def test_of_many_the_share_is_known(
 
 
 def test_without_a_filter_nothing_is_counted(database: Database) -> None:
-    store = RecordStore(database, KeywordIndex(database), VectorQueue(database))
+    store = StorageParts(database).store
 
     assert store.select(MEMORIES, condition(MEMORIES)) is EVERY_RECORD
 

@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 from filelock import Timeout
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from storage_parts import StorageParts, VectorParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import vector_indexer
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES
-from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
+from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, VectorIndexer
-from langchain_agentmem.storage.vector_queue import VectorQueue
 
 
 def httpx_error(status: int) -> httpx.HTTPStatusError:
@@ -52,18 +50,14 @@ class Service(Embeddings):
         return self._vectors.embed_query(text)
 
 
-class Parts:
+class Parts(VectorParts):
     """An indexer with all that it works on, over a database that stays open."""
 
     def __init__(self, database: Database, size: int = 3) -> None:
-        self.database = database
         self.service = Service(size)
-        self.queue = VectorQueue(database)
-        self.store = RecordStore(database, KeywordIndex(database), self.queue)
-        self.busy = False
         self.embedder = Embedder(self.service, name="model", identity=f"model {size}")
-        namespace = database.meta("memory_id") or ""
-        self.index = VectorIndex(in_memory_client(), namespace, self.embedder.fingerprint)
+        super().__init__(database, self.embedder.fingerprint)
+        self.busy = False
         self.indexer = VectorIndexer(
             database, self.store, self.queue, self.embedder, self.index, turn=self.turn
         )
@@ -398,11 +392,10 @@ def test_every_step_can_be_repeated_without_harm(parts: Parts) -> None:
 
 
 def test_records_from_before_there_was_an_embedding_are_queued(database: Database) -> None:
-    queue = VectorQueue(database)
-    store = RecordStore(database, KeywordIndex(database), queue)
-    store.save(MEMORIES, [Memory(id="a", content="text of a"), Memory(id="b", content="b")])
-    store.delete(["b"])
-    queue.done(queue.take_after(10, 0))
+    before = StorageParts(database)
+    before.store.save(MEMORIES, [Memory(id="a", content="text of a"), Memory(id="b", content="b")])
+    before.store.delete(["b"])
+    before.queue.done(before.queue.take_after(10, 0))
 
     parts = Parts(database)
     parts.indexer.sync()

@@ -5,12 +5,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
-from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 
 
@@ -159,7 +158,7 @@ def test_a_write_that_fails_leaves_no_entry(queue: VectorQueue) -> None:
 
 
 def test_every_live_record_can_be_queued(database: Database, queue: VectorQueue) -> None:
-    store = RecordStore(database, KeywordIndex(database), queue)
+    store = StorageParts(database).store
     store.save(MEMORIES, [Memory(id=id_, content=id_) for id_ in "abc"])
     store.save(MESSAGES, [Message(id="m", session_key="s", role="user", content="m")])
     store.delete(["b"])

@@ -5,15 +5,13 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from storage_parts import StorageParts
 
 from langchain_agentmem import AgentMemory, Message
 from langchain_agentmem.records import parse_time
 from langchain_agentmem.scopes import Turn, Visibility
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import MESSAGES
-from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.windows import WINDOW_HITS, inverse_document_frequency
 
 QUESTION = "How is the gym in winter?"
@@ -25,12 +23,8 @@ def at(minute: int) -> str:
     return f"2026-05-01T10:{minute:02}:00Z"
 
 
-class Talk:
+class Talk(StorageParts):
     """A keyword index, and what is said in it."""
-
-    def __init__(self, database: Database) -> None:
-        self.index = KeywordIndex(database)
-        self.store = RecordStore(database, self.index, VectorQueue(database))
 
     def say(self, id_: str, content: str, minute: int = 0, **fields: Any) -> None:
         given = {"session_key": "s", "role": "user", "recorded_at": at(minute), **fields}
@@ -42,7 +36,7 @@ class Talk:
     ) -> dict[str, float]:
         """Return scores by ids, best first."""
         condition = MESSAGES.where(filters, visibility or Visibility())
-        return dict(self.index.search(MESSAGES, query, condition, 60).ranking)
+        return dict(self.keywords.search(MESSAGES, query, condition, 60).ranking)
 
 
 @pytest.fixture
