@@ -7,8 +7,9 @@ said becomes messages, tools' output too; hidden texts, thoughts and calls of to
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from langchain_agentmem.errors import describe
 from langchain_agentmem.integrations.imports import import_lines, later
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
-from langchain_agentmem.records import Message, parse_time
+from langchain_agentmem.records import Message, is_blank, parse_time
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.scopes import Config
 
 UNIT = "conversation"
 _FILE = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError)
 _NOT_SAID = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
 
 
@@ -40,13 +42,12 @@ def import_chatgpt(
         config: The `RunnableConfig` of a turn: the messages become its user's.
 
     Raises:
-        ValueError: It is no such export. What is wrong with a single conversation is among the
-            report's problems.
+        ValueError: It is no such export. What is wrong with a single conversation, or with a later
+            one of several files, is among the report's problems.
         StorageError: The database cannot be written.
     """
     files = files_of_export(Path(path).expanduser())
-    lines = (line for file in files for line in read_chatgpt(file))
-    return import_lines(memory, lines, config=config)
+    return import_lines(memory, _read_all(files), config=config)
 
 
 def files_of_export(path: Path) -> list[Path]:
@@ -77,14 +78,19 @@ def read_chatgpt(path: Path, prefix: str = "") -> Iterator[Line]:
         prefix: Put before ids and session keys.
 
     Raises:
-        ValueError: The file cannot be read.
+        ValueError: The file cannot be read, or the first of those in a zip file. A later one is
+            named in a line, and the rest is read.
     """
     number = 0
-    for document in _documents(path):
-        conversations = [document] if isinstance(document, dict) else document
-        if not isinstance(conversations, list):
-            msg = f"{path}: no list of conversations"
-            raise ValueError(msg)  # noqa: TRY004  (a bad file, like the others)
+    for part, load in enumerate(_parts(path), start=1):
+        try:
+            conversations = _conversations(load)
+        except ValueError as error:
+            if part == 1:
+                msg = f"{path}: {error}"
+                raise ValueError(msg) from error
+            yield Line(path, part, None, str(error), "file")
+            continue
         for conversation in conversations:
             number += 1
             try:
@@ -95,35 +101,61 @@ def read_chatgpt(path: Path, prefix: str = "") -> Iterator[Line]:
                 yield Line(path, number, None, f"cannot be read{named}: {describe(error)}", UNIT)
 
 
-def _documents(path: Path) -> Iterator[Any]:
-    for content in _contents(path):
+def _read_all(files: Sequence[Path]) -> Iterator[Line]:
+    """Read the files of one export. The first must be readable; of others that are not, it tells.
+
+    Raises:
+        ValueError: The first cannot be read.
+    """
+    for part, file in enumerate(files, start=1):
         try:
-            yield json.loads(content.decode("utf-8-sig"))
-        except json.JSONDecodeError as error:
-            msg = f"{path}: is not JSON ({error.msg} in line {error.lineno})"
-            raise ValueError(msg) from error
-        except UnicodeDecodeError as error:
-            msg = f"{path}: is not UTF-8 ({error.reason} at byte {error.start})"
-            raise ValueError(msg) from error
-        except RecursionError as error:
-            msg = f"{path}: cannot be read ({describe(error)})"
-            raise ValueError(msg) from error
+            yield from read_chatgpt(file)
+        except ValueError as error:
+            if part == 1:
+                raise
+            yield Line(file, 1, None, str(error).removeprefix(f"{file}: "), "file")
 
 
-def _contents(path: Path) -> list[bytes]:
+def _parts(path: Path) -> Iterator[Callable[[], bytes]]:
+    """Return what reads each of the JSON files that a file is or holds.
+
+    Raises:
+        ValueError: It is a zip file that holds none, or is none.
+    """
+    if not zipfile.is_zipfile(path):
+        yield path.read_bytes
+        return
     try:
-        if not zipfile.is_zipfile(path):
-            return [path.read_bytes()]
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(name for name in archive.namelist() if _FILE.fullmatch(name))
-            contents = [archive.read(name) for name in names]
-    except Exception as error:  # a broken archive: each kind of compression has errors of its own
+        archive = zipfile.ZipFile(path)
+    except _UNREADABLE as error:
         msg = f"{path}: cannot be read ({describe(error)})"
         raise ValueError(msg) from error
-    if not contents:
-        msg = f"{path}: holds no conversations.json"
-        raise ValueError(msg)
-    return contents
+    with archive:
+        names = sorted(name for name in archive.namelist() if _FILE.fullmatch(name))
+        if not names:
+            msg = f"{path}: holds no conversations.json"
+            raise ValueError(msg)
+        for name in names:
+            yield partial(archive.read, name)
+
+
+def _conversations(load: Callable[[], bytes]) -> list[Any]:
+    try:
+        document = json.loads(load().decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        msg = f"is not JSON ({error.msg} in line {error.lineno})"
+        raise ValueError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"is not UTF-8 ({error.reason} at byte {error.start})"
+        raise ValueError(msg) from error
+    except _UNREADABLE as error:
+        msg = f"cannot be read ({describe(error)})"
+        raise ValueError(msg) from error
+    conversations = [document] if isinstance(document, dict) else document
+    if not isinstance(conversations, list):
+        msg = "no list of conversations"
+        raise ValueError(msg)  # noqa: TRY004  (a bad file, like the others)
+    return conversations
 
 
 def _read(path: Path, number: int, conversation: Any, prefix: str) -> Iterator[Line]:
@@ -143,11 +175,12 @@ def _read(path: Path, number: int, conversation: Any, prefix: str) -> Iterator[L
         text = _said(message)
         # Times of a branch do not always go up; its order is what is to be kept.
         last = later(_time(message.get("create_time")) or last, last)
-        if not text:
+        if is_blank(text):
             continue
+        own = message.get("id")
         try:
             record = Message(
-                id=f"{prefix}{message.get('id') or node_id}",
+                id=f"{prefix}{own if own and isinstance(own, str) else node_id}",
                 session_key=f"{prefix}{session}",
                 role=message["author"]["role"],
                 content=text,

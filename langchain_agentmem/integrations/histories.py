@@ -18,7 +18,7 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 from langchain_agentmem.capture import unstated
 from langchain_agentmem.errors import describe
 from langchain_agentmem.integrations.imports import import_lines, later
-from langchain_agentmem.integrations.turns import Spoken, ids_of, spoken, unreadable
+from langchain_agentmem.integrations.turns import Spoken, fitted, ids_of, spoken, unreadable
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.messages import read_message
@@ -220,7 +220,7 @@ def _records(
     for each, id_, moment in zip(said, ids_of(said, run, session), times, strict=True):
         last = later(moment, last)
         record = Message(
-            id=f"{prefix}{id_}",
+            id=fitted(f"{prefix}{id_}"),
             session_key=f"{prefix}{session}",
             role=each.role,
             name=each.message.name or None,

@@ -114,9 +114,13 @@ def ids_of(messages: Sequence[Spoken], config: Mapping[str, Any], session: str) 
         count = said.get((each.role, each.text), 0)
         said[each.role, each.text] = count + 1
         own = clean_id(each.message.id or "") if kept else ""
-        own = own if len(own) <= LONGEST_ID else _digest(own)[:32]
-        ids.append(own or _digest(session, each.role, each.text, str(count))[:32])
+        ids.append(fitted(own) or _digest(session, each.role, each.text, str(count))[:32])
     return ids
+
+
+def fitted(id: str) -> str:
+    """Return an id, or in place of one that no record may have what stands for it."""
+    return id if len(id) <= LONGEST_ID else _digest(id)[:32]
 
 
 def fingerprint(each: Spoken) -> str:

@@ -221,6 +221,18 @@ def test_the_messages_become_the_turns(memory: AgentMemory, tmp_path: Path) -> N
     assert memory.search_conversations("roof", config={"configurable": {"user_id": "b"}}).total == 0
 
 
+@pytest.mark.parametrize("text", ["", " ", "\u200b", "\u2060\ufeff"], ids=ascii)
+def test_what_shows_nothing_is_no_message(read: Callable[..., list[Message]], text: str) -> None:
+    assert [m.content for m in read(conversation(said("user", text), said("user", "x")))] == ["x"]
+
+
+@pytest.mark.parametrize("id_", [None, "", 5, ["a"], {"a": 1}], ids=repr)
+def test_a_message_without_a_usable_id_has_that_of_its_place(
+    read: Callable[..., list[Message]], id_: Any
+) -> None:
+    assert [m.id for m in read(conversation(said("user", "x", id=id_)))] == ["node-1"]
+
+
 @pytest.mark.parametrize("names", [["conversations.json"], ["conversations-000.json", "x/y.json"]])
 def test_a_zip_file_is_read(memory: AgentMemory, tmp_path: Path, names: list[str]) -> None:
     document = json.dumps([conversation(said("user", "The roof leaks"))])
@@ -258,6 +270,44 @@ def test_a_file_that_cannot_be_read_is_named(
         file.write_bytes(content)
     with pytest.raises(ValueError, match=problem):
         import_chatgpt(memory, file)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[{", "is not JSON"),
+        (b"[" * 100_000, "cannot be read (maximum recursion depth"),
+        (b"\xff\xfe[", "is not UTF-8"),
+        (b"7", "no list of conversations"),
+    ],
+)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_later_file_that_cannot_be_read_costs_no_other(
+    memory: AgentMemory, tmp_path: Path, content: bytes, problem: str, *, zipped: bool
+) -> None:
+    parts = [
+        json.dumps([conversation(said("user", "x"), conversation_id=f"c-{n}")]).encode()
+        for n in range(3)
+    ]
+    parts[1] = content
+    names = [f"conversations-00{number}.json" for number in range(3)]
+    if zipped:
+        path = tmp_path / "export.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, part in zip(names, parts, strict=True):
+                archive.writestr(name, part)
+        where = f"{path}: file 2: "
+    else:
+        path = tmp_path
+        for name, part in zip(names, parts, strict=True):
+            (path / name).write_bytes(part)
+        where = f"{path / names[1]}: file 1: "
+
+    report = import_chatgpt(memory, path)
+
+    assert (report.messages, report.skipped) == (2, 1)
+    assert report.problems[0].startswith(f"{where}{problem}")
+    assert len(report.problems) == 1
 
 
 def test_a_zip_file_of_something_else_is_named(memory: AgentMemory, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings, Message
-from langchain_agentmem.integrations.histories import import_history, import_threads
+from langchain_agentmem.integrations.histories import import_history, import_threads, read_history
+from langchain_agentmem.integrations.imports import import_lines
 
 TALK: list[BaseMessage] = [
     SystemMessage("Be brief"),
@@ -107,6 +108,19 @@ class TestFiles:
         expected = 1 if bad != "text" else 0  # which LangChain reads as what a user said
         assert (report.messages, report.skipped) == (4 - expected, expected)
         assert all(p.startswith(f"{file}: message 2: cannot be read") for p in report.problems)
+
+    @pytest.mark.parametrize("id_", ["i" * 512, "i" * 600, "a\x00b", "\ud800", " "], ids=ascii)
+    @pytest.mark.parametrize("text", ["\u200b", "\u2060\x00", " ", "hello"], ids=ascii)
+    def test_no_id_and_no_text_loses_the_file(
+        self, memory: AgentMemory, tmp_path: Path, id_: str, text: str
+    ) -> None:
+        said_under = {text: "1", "The roof leaks": id_}
+        told = [{"role": "user", "content": each, "id": own} for each, own in said_under.items()]
+        lines_read = list(read_history(write(tmp_path / "talk.json", told), "prefix/"))
+
+        said = [line.record.content for line in lines_read if line.record]
+        assert said == [*([text] if text == "hello" else []), "The roof leaks"]
+        assert import_lines(memory, lines_read).problems == []
 
     @pytest.mark.parametrize("key", ["", " "])
     def test_a_list_under_a_blank_key_is_named_and_the_rest_is_kept(
