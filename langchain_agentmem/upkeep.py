@@ -59,6 +59,7 @@ class Upkeep:
         problems = (
             self._database.read_only,
             self._keywords.problem,
+            self._keywords.note,
             self._vectors.problem,
             self._vectors.backlog(),
         )

@@ -71,7 +71,7 @@ def ask_keywords(
     except Exception as error:  # noqa: BLE001  (the other branch answers)
         return _failed(f"keyword search failed: {describe(error)}")
     plan.steps.append(f"keywords: {found.method}")
-    return Branch(found.ranking, excluded=found.excluded, sources=found.sources)
+    return Branch(found.ranking, note=keywords.note, excluded=found.excluded, sources=found.sources)
 
 
 @dataclass(eq=False)

@@ -22,6 +22,7 @@ BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
 _IDLE_READERS = 32  # as many as a pipeline has workers: opening one anew takes as long as a query
 _DEADLINE_CHECK_STEPS = 2000
+_WITHOUT_LOG = " (and what was written last, and is still in the write-ahead log, is not seen)"
 _TORN_BY_FORK = (
     "was in use at the moment of the fork that made this process, and SQLite does not survive "
     "that: fork while nothing uses the memory, or start processes by spawn"
@@ -134,12 +135,17 @@ class Database:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 
-    def checkpoint(self) -> None:
-        """Move what the write-ahead log holds into the file, and empty the log."""
+    def checkpoint(self) -> bool:
+        """Move what the write-ahead log holds into the file, and empty the log.
+
+        Returns:
+            False: others read what is in the log, and it was not emptied.
+        """
         self.check_usable()  # before any lock: see `write`
         with self._used(), self._write_lock, self._errors_named("write"):
             self.check_usable()
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, *_ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def close(self) -> None:
         """Close all connections; further use raises `StorageError`."""
@@ -231,7 +237,7 @@ class Database:
     def _open_for_reading(self) -> sqlite3.Connection:
         # Reading a WAL database takes a shared-memory file beside it; where that cannot be made
         # either, the file is read as it lies there.
-        for mode in ("mode=ro", "mode=ro&immutable=1"):
+        for mode, lacking in (("mode=ro", ""), ("mode=ro&immutable=1", _WITHOUT_LOG)):
             self._uri = f"{self.path.resolve().as_uri()}?{mode}" if self.path else None
             connection = self._connect()
             try:
@@ -245,6 +251,7 @@ class Database:
                 connection.close()
                 raise
             else:
+                self.read_only = f"{self.read_only}{lacking}"
                 return connection
         msg = "it can be neither written nor read"
         raise sqlite3.OperationalError(msg)

@@ -98,6 +98,8 @@ class Doctor:
         if self._keywords.problem:
             yield Finding("keyword index", ok=False, detail=self._keywords.problem)
             return
+        if self._keywords.note:
+            yield Finding("keyword index", ok=False, detail=self._keywords.note)
         if self._database.read_only is None:
             try:
                 self._keywords.check(connection)

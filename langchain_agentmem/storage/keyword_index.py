@@ -16,6 +16,7 @@ from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.full_text import ENGINES, Engine
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
 from langchain_agentmem.storage.selection import Selection, select
 from langchain_agentmem.storage.sources import has_sources, lent_by_sources
@@ -33,48 +34,9 @@ _LEAST_STRENGTH = 0.001
 _MOST_LEVELS = 500
 """FTS5 adds a level whenever it is optimized, and cannot open a table again that has 2,000."""
 _REBUILD_BATCH = 1000
+_WHERE_WRITTEN = "open this memory once where it can be written"
 _ALL_RANKED = "all that matches was ranked"
 _TOO_DEEP = re.compile(r"malformed MATCH|expression tree is too large|parser stack overflow")
-
-
-@dataclass(frozen=True, slots=True)
-class _Engine:
-    """What differs between SQLite's full-text modules."""
-
-    name: query_language.Dialect
-    suffix: str
-    """Tables of one engine cannot be touched by another."""
-    options: str
-    rank: str
-    """SQL whose smallest value is the best hit."""
-    empty: tuple[str, ...]
-    """What empties a table through those behind it, for where the module itself is missing."""
-
-
-_ENGINES = (
-    _Engine(
-        name="fts5",
-        suffix="fts",
-        options="fts5(terms, tokenize = 'ascii')",
-        rank="f.rank",
-        empty=(
-            *(f"DELETE FROM {{table}}_{part}" for part in ("content", "docsize", "idx", "data")),
-            # No averages and no segments, without which FTS5 could not open the table again.
-            "INSERT INTO {table}_data VALUES (1, x''), (10, x'00000000000000')",
-        ),
-    ),
-    _Engine(
-        name="fts4",
-        suffix="fts4",
-        options="fts4(terms, tokenize=simple)",
-        # The offsets text grows with every term that matches, four numbers each.
-        rank="-length(offsets({table}))",
-        empty=tuple(
-            f"DELETE FROM {{table}}_{part}"
-            for part in ("content", "docsize", "segments", "segdir", "stat")
-        ),
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +58,22 @@ class KeywordIndex:
 
     Attributes:
         problem: Why there is no keyword index, or None where there is one.
+        note: What the answers of the index may lack, or None.
     """
 
     def __init__(self, database: Database) -> None:
         """Make the tables if missing; fill them anew if the analysis of text has changed."""
         self._database = database
-        self._engine = _ENGINES[0]
+        self._engine = ENGINES[0]
         self._counter = TermCounter()
         self.problem: str | None = None
+        self.note: str | None = None
         if database.read_only is not None:
             self._choose_for_reading()
             return
         with database.write() as connection:
             problems: list[str] = []
-            for engine in _ENGINES:
+            for engine in ENGINES:
                 self._engine = engine
                 try:
                     sound = [self._created_sound(connection, kind) for kind in KINDS]
@@ -119,20 +83,31 @@ class KeywordIndex:
                     self._rebuild_if_outdated(connection, damaged=not all(sound))
                     return
             # What is written without an index, the next one has missed.
-            self._empty(connection, _ENGINES)
+            self._empty(connection, ENGINES)
             connection.execute("DELETE FROM meta WHERE key = 'keyword_index'")
         self.problem = f"keyword search is off: this SQLite has no FTS ({'; '.join(problems)})"
 
     def _choose_for_reading(self) -> None:
         """Use the tables that were filled last; nothing can be made or mended here."""
-        filled = (self._database.meta("keyword_index") or "").partition(" ")[0]
-        self._engine = next((e for e in _ENGINES if e.name == filled), _ENGINES[0])
+        filled = self._database.meta("keyword_index")
+        if filled is None:
+            self.problem = f"keyword search is off: its index was emptied; {_WHERE_WRITTEN}"
+            return
+        name = filled.partition(" ")[0]
+        self._engine = next((e for e in ENGINES if e.name == name), ENGINES[0])
+        if filled != self._version:
+            self.note = f"keywords may miss records: another version indexed them; {_WHERE_WRITTEN}"
         try:
             with self._database.read() as connection:
                 for kind in KINDS:
                     connection.execute(f"SELECT 1 FROM {self.table(kind)} LIMIT 1")
         except StorageError as error:
             self.problem = f"keyword search is off: {error}"
+
+    @property
+    def _version(self) -> str:
+        """What the index of this engine and this analysis of text is known by."""
+        return f"{self._engine.name} {ANALYSIS_VERSION}"
 
     @property
     def kind(self) -> str | None:
@@ -365,15 +340,16 @@ class KeywordIndex:
 
     def _rebuild_if_outdated(self, connection: sqlite3.Connection, *, damaged: bool) -> None:
         # What one engine indexed, another has missed.
-        version = f"{self._engine.name} {ANALYSIS_VERSION}"
         row = connection.execute("SELECT value FROM meta WHERE key = 'keyword_index'").fetchone()
-        if row and row[0] == version and not damaged:
+        if row and row[0] == self._version and not damaged:
             return
         self.rebuild(connection)
-        self._empty(connection, [engine for engine in _ENGINES if engine is not self._engine])
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('keyword_index', ?)", (version,))
+        self._empty(connection, [engine for engine in ENGINES if engine is not self._engine])
+        connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES ('keyword_index', ?)", (self._version,)
+        )
 
-    def _empty(self, connection: sqlite3.Connection, engines: Iterable[_Engine]) -> None:
+    def _empty(self, connection: sqlite3.Connection, engines: Iterable[Engine]) -> None:
         """Empty the tables of engines that are not in use: of what is purged, nothing stays."""
         for engine in engines:
             for table in (f"{kind.name}_{engine.suffix}" for kind in KINDS):

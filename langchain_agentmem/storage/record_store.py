@@ -7,6 +7,7 @@ conversation). Without an id, a memory is known by its text, a message by role, 
 """
 
 import json
+import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -23,6 +24,8 @@ from langchain_agentmem.storage.record_rows import EVERYTHING
 from langchain_agentmem.storage.saving import Saved, Saving, touched
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
 from langchain_agentmem.storage.vector_queue import VectorQueue
+
+logger = logging.getLogger(__name__)
 
 _PAGE = 500
 Changed = dict[str, list[str]]
@@ -124,8 +127,12 @@ class RecordStore:
                 changed[kind.name].append(row["id"])
             if any(changed.values()):
                 self._keywords.optimize(connection)
-        if any(changed.values()):
-            self._database.checkpoint()
+        if any(changed.values()) and not self._database.checkpoint():
+            logger.warning(
+                "what was purged is left in %s-wal as long as others read it there: purge once "
+                "more, or close the memory everywhere",
+                self._database.location,
+            )
         return changed
 
     def merge(
@@ -190,9 +197,11 @@ class RecordStore:
                         record = _filed(kind, dict(kind.from_row(row)))
                     except ValueError:  # it names whose it is by something else than text
                         continue
+                    # Somebody may have filed it since it was read, or named another owner.
                     connection.execute(
-                        f"UPDATE {kind.name} SET scope = ?, scope_id = ? WHERE seq = ?",
-                        (record.scope, record.scope_id, row["seq"]),
+                        f"UPDATE {kind.name} SET scope = ?, scope_id = ? "
+                        "WHERE seq = ? AND scope = ? AND scope_id = '' AND metadata = ?",
+                        (record.scope, record.scope_id, row["seq"], row["scope"], row["metadata"]),
                     )
 
     def embedded_texts(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, str]:
@@ -252,8 +261,9 @@ class RecordStore:
             )
         return {
             own[seq]: (
-                [names[n] for n in each.before[::-1]],
-                [names[n] for n in each.after],
+                # One that was purged meanwhile has no name any more.
+                [names[n] for n in each.before[::-1] if n in names],
+                [names[n] for n in each.after if n in names],
             )
             for seq, each in around.items()
         }

@@ -105,6 +105,7 @@ class VectorIndexer:
         self._last_problem: str | None = None
         self._database = database
         self._has_other_models = index.has_other_models()
+        self._place: str | None = None
         if database.read_only:
             return
         self._place = index.place(KINDS[0])
@@ -207,6 +208,9 @@ class VectorIndexer:
         progress: Progress | None = None,
         embed: Embed | None = None,
     ) -> Indexed:
+        if self._database.read_only is not None:  # what is done could not be taken off the queue
+            self._last_problem = f"the database cannot be written: {self._database.read_only}"
+            return Indexed(0, self._last_problem)
         written = processed = position = 0
         problem: str | None = None
         try:

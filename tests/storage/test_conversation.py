@@ -37,6 +37,19 @@ def talk() -> Iterator[Talk]:
         yield made
 
 
+def test_a_neighbour_that_is_purged_while_it_is_looked_up_is_left_out(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def then_purge(*arguments: Any) -> dict[int, Surroundings]:
+        found = surroundings(*arguments)
+        talk.store.purge(["b", "e"])
+        return found
+
+    monkeypatch.setattr("langchain_agentmem.storage.record_store.surroundings", then_purge)
+
+    assert talk.around("c") == (["a"], ["d"])
+
+
 @pytest.mark.parametrize(
     ("id_", "reach", "before", "after"),
     [

@@ -194,6 +194,37 @@ class TestGoingBackAndForth:
             assert memory.status().keyword_index == "fts4"
             assert sorted(contents(memory, "oak")) == ["oak fts4", "oak fts5"]
 
+    @pytest.mark.parametrize("version", ["fts5 0", "fts5 99"])
+    def test_what_another_version_indexed_is_read_with_a_note(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+    ) -> None:
+        with open_with("fts5", tmp_path, monkeypatch) as memory:
+            memory.add_memory("oak")
+            with memory._database.write() as connection:
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'keyword_index'", (version,)
+                )
+        monkeypatch.setattr(Database, "_migrated", _refuse)
+        with AgentMemory.open(tmp_path, embedding="none") as memory:
+            found = memory.search_memories("oak")
+            assert found.total == 1
+            (note,) = found.notes
+            assert note.startswith("keywords may miss records")
+            assert note in memory.status().problems
+            assert note in [finding.detail for finding in memory.check() if not finding.ok]
+
+    def test_what_was_emptied_is_not_asked(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with open_with("fts5", tmp_path, monkeypatch) as memory:
+            memory.add_memory("oak")
+        open_with("none", tmp_path, monkeypatch).close()
+        monkeypatch.undo()
+        monkeypatch.setattr(Database, "_migrated", _refuse)
+        with AgentMemory.open(tmp_path, embedding="none") as memory:
+            assert memory.status().keyword_index is None
+            assert "its index was emptied" in memory.search_memories("oak").notes[0]
+
     def test_or_by_none_where_its_module_is_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

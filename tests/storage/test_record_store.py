@@ -1,7 +1,9 @@
 """The records: which of them are the same, and what editing and deleting them does."""
 
+import sqlite3
+import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 from storage_parts import StorageParts
 
-from langchain_agentmem import Memory, Message
+from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Record
 from langchain_agentmem.scopes import Visibility
@@ -372,10 +374,64 @@ def test_a_purged_text_is_not_left_in_the_files(tmp_path: Path) -> None:
     with closing(Database(tmp_path / "db")) as database:
         store = StorageParts(database).store
         store.save(MEMORIES, [Memory(id="m", content="xylophonesecret in a text")])
+        assert "xylophonesecret" in on_disk(tmp_path)
         store.purge(["m"])
 
-    for file in tmp_path.iterdir():
-        assert b"xylophonesecret" not in file.read_bytes(), file.name
+        assert "xylophonesecret" not in on_disk(tmp_path)  # and closing it is not needed for that
+
+
+def on_disk(folder: Path) -> str:
+    """What the files hold, read by another process: closing them here would give up our locks."""
+    files = [str(path) for path in folder.iterdir()]
+    return subprocess.run(["cat", *files], capture_output=True, check=True).stdout.decode("latin-1")  # noqa: S607
+
+
+def test_a_purged_text_that_others_read_in_the_log_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.database.BUSY_TIMEOUT_SECONDS", 0.1)
+    with AgentMemory.open(tmp_path, embedding="none") as memory:
+        memory.add_memories([Memory(id=id_, content=f"{id_}secret") for id_ in "mn"])
+        location = memory.status().location
+        with closing(sqlite3.connect(location)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM memories").fetchone()
+            assert memory.purge("m") == 1
+        assert f"what was purged is left in {location}-wal" in caplog.text
+        assert "msecret" not in caplog.text
+        caplog.clear()
+
+        memory.purge("n")
+
+        assert caplog.text == ""
+        assert "secret" not in on_disk(tmp_path)
+
+
+def test_a_stray_that_somebody_else_files_meanwhile_keeps_that_owner(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.save(
+        *(Memory(id=id_, content=id_, metadata={"scope_id": "ann"}) for id_ in ("a", "b", "c"))
+    )
+    with parts.database.write() as connection:
+        connection.execute("UPDATE memories SET scope_id = ''")
+    write = Database.write
+
+    def others_first(database: Database) -> AbstractContextManager[sqlite3.Connection]:
+        monkeypatch.undo()
+        with write(database) as connection:
+            connection.execute("UPDATE memories SET scope_id = 'bob' WHERE id = 'a'")
+            connection.execute(
+                "UPDATE memories SET metadata = '{\"scope_id\": \"eve\"}' WHERE id = 'b'"
+            )
+        return write(database)
+
+    monkeypatch.setattr(Database, "write", others_first)
+    parts.store.file_strays()
+
+    with parts.database.read() as connection:
+        owners = dict(connection.execute("SELECT id, scope_id FROM memories").fetchall())
+    assert owners == {"a": "bob", "b": "", "c": "ann"}
 
 
 def test_every_change_queues_its_records_for_the_vector_index(parts: Parts) -> None:

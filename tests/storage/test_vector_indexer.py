@@ -323,6 +323,26 @@ def test_a_search_leaves_a_failing_model_and_a_busy_indexer_alone(parts: Parts) 
     assert parts.queue.pending() == 1
 
 
+def test_what_cannot_be_taken_off_the_queue_is_not_embedded_again_and_again(
+    parts: Parts,
+) -> None:
+    parts.save("a")
+    parts.database.read_only = "attempt to write a readonly database"
+    indexer = VectorIndexer(
+        parts.database, parts.store, parts.queue, parts.embedder, parts.index, turn=parts.turn
+    )
+
+    for _ in range(2):
+        indexer.index_a_little()
+        assert indexer.sync().problem == (
+            "the database cannot be written: attempt to write a readonly database"
+        )
+
+    assert parts.service.calls == []
+    assert parts.queue.pending() == 1
+    assert indexer.last_problem is not None
+
+
 def test_while_another_process_writes_vectors_the_work_is_kept(parts: Parts) -> None:
     parts.save("a")
     parts.busy = True

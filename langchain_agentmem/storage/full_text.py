@@ -1,0 +1,45 @@
+"""What differs between SQLite's full-text modules."""
+
+from dataclasses import dataclass
+
+from langchain_agentmem.storage.query import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A full-text module, and how it is used."""
+
+    name: Dialect
+    suffix: str
+    """Tables of one engine cannot be touched by another."""
+    options: str
+    rank: str
+    """SQL whose smallest value is the best hit."""
+    empty: tuple[str, ...]
+    """What empties a table through those behind it, for where the module itself is missing."""
+
+
+ENGINES = (
+    Engine(
+        name="fts5",
+        suffix="fts",
+        options="fts5(terms, tokenize = 'ascii')",
+        rank="f.rank",
+        empty=(
+            *(f"DELETE FROM {{table}}_{part}" for part in ("content", "docsize", "idx", "data")),
+            # No averages and no segments, without which FTS5 could not open the table again.
+            "INSERT INTO {table}_data VALUES (1, x''), (10, x'00000000000000')",
+        ),
+    ),
+    Engine(
+        name="fts4",
+        suffix="fts4",
+        options="fts4(terms, tokenize=simple)",
+        # The offsets text grows with every term that matches, four numbers each.
+        rank="-length(offsets({table}))",
+        empty=tuple(
+            f"DELETE FROM {{table}}_{part}"
+            for part in ("content", "docsize", "segments", "segdir", "stat")
+        ),
+    ),
+)
