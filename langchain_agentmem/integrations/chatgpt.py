@@ -26,7 +26,6 @@ from langchain_agentmem.scopes import Config
 
 UNIT = "conversation"
 _FILE = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError)
 _NOT_SAID = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context")
 
 
@@ -127,7 +126,7 @@ def _parts(path: Path) -> Iterator[Callable[[], bytes]]:
         return
     try:
         archive = zipfile.ZipFile(path)
-    except _UNREADABLE as error:
+    except Exception as error:
         msg = f"{path}: cannot be read ({describe(error)})"
         raise ValueError(msg) from error
     with archive:
@@ -148,7 +147,7 @@ def _conversations(load: Callable[[], bytes]) -> list[Any]:
     except UnicodeDecodeError as error:
         msg = f"is not UTF-8 ({error.reason} at byte {error.start})"
         raise ValueError(msg) from error
-    except _UNREADABLE as error:
+    except Exception as error:  # each way of compressing has errors of its own
         msg = f"cannot be read ({describe(error)})"
         raise ValueError(msg) from error
     conversations = [document] if isinstance(document, dict) else document
