@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.storage.schema import MIGRATIONS
 
 ANN: dict[str, Any] = {"configurable": {"user_id": "ann"}}
 BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
@@ -155,16 +156,30 @@ def test_the_first_is_the_first_for_every_limit(memory: AgentMemory, limit: int)
     assert found(memory, limit=limit) == found(memory, limit=30)[:limit]
 
 
-def test_memories_that_were_there_before_are_linked(tmp_path: Path) -> None:
+def bring_back_to(version: int, location: str) -> None:
+    """Take from a database what versions after this one have added."""
+    with closing(sqlite3.connect(":memory:")) as earlier:
+        for script in MIGRATIONS[:version]:
+            earlier.executescript(script)
+        kept = {row[0] for row in earlier.execute("SELECT name FROM sqlite_master")}
+    with closing(sqlite3.connect(location)) as database, database:
+        made = database.execute(
+            "SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL "
+            "AND name NOT GLOB '*_fts*' AND name NOT GLOB '*_terms'"
+        ).fetchall()
+        for type_ in ("trigger", "index", "table"):
+            for name in (name for of, name in made if of == type_ and name not in kept):
+                database.execute(f"DROP {type_} {name}")
+        database.execute(f"PRAGMA user_version = {version}")
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_memories_that_were_there_before_are_linked(tmp_path: Path, version: int) -> None:
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         memory.add_messages("s", [told()])
         memory.add_memories([distilled("d1"), distilled(3, " ", id="other", content="No source")])
-    with closing(sqlite3.connect(tmp_path / "m" / "agentmem.sqlite3")) as database:
-        for trigger in ("linked", "relinked", "unlinked"):
-            database.execute(f"DROP TRIGGER memories_{trigger}")
-        database.execute("DROP TABLE memories_sources")
-        database.execute("PRAGMA user_version = 1")
-        database.commit()
+        location = memory.status().location
+    bring_back_to(version, location)
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         assert found(memory) == ["visit"]
         memory.add_messages("s", [told("3", "A zebra at the well")])

@@ -22,6 +22,7 @@ from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind
 from langchain_agentmem.storage.record_rows import EVERYTHING
 from langchain_agentmem.storage.saving import Saved, Saving, touched
+from langchain_agentmem.storage.schema import MAY_BE_STRAY
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
@@ -184,8 +185,8 @@ class RecordStore:
         """File records under no scope id under the one that their metadata names."""
         for kind in KINDS:
             sql = (
-                f"SELECT r.* FROM {kind.name} r WHERE r.scope_id = '' AND r.metadata IS NOT NULL "
-                f"AND NOT {METADATA_NAMES_NO_SCOPE}"
+                f"SELECT r.* FROM {kind.name} r INDEXED BY {kind.name}_strays "
+                f"WHERE {MAY_BE_STRAY} AND NOT {METADATA_NAMES_NO_SCOPE} ORDER BY r.seq"
             )
             with self._database.read() as connection:
                 strays = connection.execute(sql).fetchall()

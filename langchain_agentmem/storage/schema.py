@@ -2,6 +2,8 @@
 
 from langchain_agentmem.records import SOURCE_MESSAGE_IDS
 
+# A script is cut into statements where `;` ends a line, so that inside a trigger none may.
+
 _COMMON_COLUMNS = """
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -75,11 +77,11 @@ CREATE TRIGGER memories_unlinked AFTER DELETE ON memories BEGIN {_UNLINK}; END;
 
 # Copies of the vectors, (dim,) float32, of the records as they are: triggers see to that.
 _COPIES = """
-CREATE TABLE IF NOT EXISTS {0}_vectors (seq INTEGER PRIMARY KEY, vector BLOB NOT NULL);
-CREATE TRIGGER IF NOT EXISTS {0}_vector_outdated AFTER UPDATE OF {1}, deleted_at ON {0}
+CREATE TABLE {0}_vectors (seq INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TRIGGER {0}_vector_outdated AFTER UPDATE OF {1}, deleted_at ON {0}
 WHEN {2} OR OLD.deleted_at IS NOT NEW.deleted_at
 BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
-CREATE TRIGGER IF NOT EXISTS {0}_vector_gone AFTER DELETE ON {0}
+CREATE TRIGGER {0}_vector_gone AFTER DELETE ON {0}
 BEGIN DELETE FROM {0}_vectors WHERE seq = OLD.seq; END;
 """
 _SCHEMA_3 = (
@@ -87,8 +89,16 @@ _SCHEMA_3 = (
     + _COPIES.format(
         "messages", "content, name", "OLD.content <> NEW.content OR OLD.name IS NOT NEW.name"
     )
-    + "CREATE INDEX IF NOT EXISTS memories_session ON memories (session_key);\n"
+    + "CREATE INDEX memories_session ON memories (session_key);\n"
 )
 
-MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
+# Records that may not be filed as their metadata says: few or none, and found without a scan.
+MAY_BE_STRAY = "r.scope_id = '' AND instr(r.metadata, '\"scope') > 0"
+"""SQL condition on a record `r`, in the words in which the index `<kind>_strays` knows it."""
+_SCHEMA_4 = "".join(
+    f"CREATE INDEX {kind}_strays ON {kind} (seq) WHERE {MAY_BE_STRAY.replace('r.', '')};\n"
+    for kind in ("memories", "messages")
+)
+
+MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
 """One script per schema version; `PRAGMA user_version` counts those that ran."""

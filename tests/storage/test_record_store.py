@@ -407,6 +407,24 @@ def test_a_purged_text_that_others_read_in_the_log_is_told_of(
         assert "secret" not in on_disk(tmp_path)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_strays_are_found_without_a_look_at_all_records(parts: Parts, kind: RecordKind) -> None:
+    asked: list[str] = []
+    with parts.database.read() as connection:
+        connection.set_trace_callback(asked.append)
+    parts.store.file_strays()
+    with parts.database.read() as connection:
+        connection.set_trace_callback(None)
+        plans = [
+            row["detail"]
+            for sql in asked
+            if f"FROM {kind.name}" in sql
+            for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}")
+        ]
+
+    assert plans == [f"SCAN r USING INDEX {kind.name}_strays"]
+
+
 def test_a_stray_that_somebody_else_files_meanwhile_keeps_that_owner(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
