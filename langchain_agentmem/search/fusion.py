@@ -1,8 +1,7 @@
-"""Reciprocal Rank Fusion of the keyword list and the vector list.
+"""The fusion of the keyword list and the vector list: by ranks, or by scores.
 
-Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
-learning methods", SIGIR 2009. A record's score is the sum, over the lists that hold it, of
-`weight / (60 + rank)`, rank from 1; a list that lacks it adds nothing.
+Which of the two, and how much the vector list weighs, the embedding model decides: by ranks for
+services and models given as objects, by scores for the small models of `local` and `chroma`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,10 @@ FUSION_DEPTH = 20
 The length of the longest answer that an agent can ask for: what one index alone would have shown
 it. Deeper down, a record in the middle of both lists would beat the first of one of them.
 """
+OVER_RETRIEVAL = 3
+SCORED_DEPTH = OVER_RETRIEVAL * FUSION_DEPTH
+"""How deep fusion by scores looks up a record of one list in the other. As many candidates as a
+search of few results has; those of many results have more, and must not fuse otherwise for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ def fuse_ranks(
     keyword: Ranking, vector: Ranking, *, vector_weight: float = 1.0, depth: int = FUSION_DEPTH
 ) -> list[Fused]:
     """Fuse two lists by the ranks in them (RRF).
+
+    Reciprocal Rank Fusion (Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms
+    Condorcet and individual rank learning methods", SIGIR 2009): a record's score is the sum, over
+    the lists that hold it, of `weight / (60 + rank)`, rank from 1; a list that lacks it adds
+    nothing.
 
     The first `depth` of each list are fused. What lies deeper follows after them, each record by
     its better rank alone, so that the head of the answer is the same for every limit.
@@ -95,10 +103,10 @@ def fuse_scores(
     Returns:
         As `fuse_ranks`; scores within 0 to 1.
     """
-    bm25 = {id_: score / (1.0 - score) if score < 1.0 else 1e9 for id_, score in keyword}
+    # To a fixed depth, so that the head of the answer is the same for every limit.
+    bm25 = {id_: score / (1.0 - score) for id_, score in keyword[:SCORED_DEPTH]}
     best = max(bm25.values(), default=0.0) or 1.0
-    # At a fixed depth, so that the head of the answer is the same for every limit.
-    lowest = vector[: 3 * FUSION_DEPTH][-1][1] if vector else 0.0
+    lowest = vector[:SCORED_DEPTH][-1][1] if vector else 0.0
     spread = (max((score for _, score in vector), default=0.0) - lowest) or 1.0
     near = {id_: max(0.0, score - lowest) / spread for id_, score in vector}
     whole = 1.0 + vector_weight

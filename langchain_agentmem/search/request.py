@@ -12,12 +12,11 @@ from langchain_agentmem.arguments import text_argument, whole_number
 from langchain_agentmem.records import clean_text, parse_time_range
 from langchain_agentmem.results import Hit
 from langchain_agentmem.scopes import Visibility
-from langchain_agentmem.search.fusion import FUSION_DEPTH
+from langchain_agentmem.search.fusion import FUSION_DEPTH, OVER_RETRIEVAL
 from langchain_agentmem.storage.kinds import Condition, RecordKind
 
 MAX_LIMIT = 100
 MAX_CONTEXT = 5
-OVER_RETRIEVAL = 3
 OVER_RETRIEVAL_IN_SESSION = 4
 AGED_CANDIDATES = 400
 

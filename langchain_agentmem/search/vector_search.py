@@ -19,7 +19,7 @@ from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 
 SPREAD_OVER = 100
-"""How many candidates lend each other strength."""
+"""How many candidates, the nearest, lend each other strength."""
 _HEADROOM = 1.3
 _WIDENING = 4
 
@@ -67,19 +67,20 @@ class VectorSearch:
         if not found:
             return Nearest([], similarity, method)
         weights = context.similarity_weights
-        # A fixed number lends strength, so that the order does not depend on the limit.
+        # A fixed number lends and gets strength, so that the order does not depend on the limit.
         lending = dict(found[:SPREAD_OVER])
         floor = min(lending.values())
-        neighbours = self._store.neighbours(request.kind, list(similarity), len(weights))
+        neighbours = self._store.neighbours(request.kind, list(lending), len(weights))
         scores: dict[str, float] = {}
-        for id_, own in found:
+        for id_, own in lending.items():
             total, whole = own, 1.0
             for weight, around in zip(weights, neighbours.get(id_, []), strict=False):
                 total += weight * sum(lending.get(each, floor) for each in around)
                 whole += weight * len(around)
             scores[id_] = total / whole
         ranking = sorted(scores.items(), key=lambda item: (-item[1], -similarity[item[0]], item[0]))
-        return Nearest(ranking, similarity, method)
+        # The others are no nearer than the last of those, whose means are no lower than it is.
+        return Nearest([*ranking, *found[SPREAD_OVER:]], similarity, method)
 
     def _near(
         self, request: SearchRequest, vector: Vectors, wanted: int, selection: Selection

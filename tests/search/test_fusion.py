@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from langchain_agentmem.search.fusion import (
     FUSION_DEPTH,
     RRF_K,
+    SCORED_DEPTH,
     Fused,
     fuse_ranks,
     fuse_scores,
@@ -147,6 +148,20 @@ class TestFusionByScores:
         scores = [place.score for place in places]
         assert scores == sorted(scores, reverse=True)
         assert all(0 <= score <= 1 + 1e-9 for score in scores)
+
+    @given(st.permutations(range(300)), st.permutations(range(300)), st.integers(0, 240))
+    def test_more_candidates_do_not_change_the_head(
+        self, keyword: list[int], vector: list[int], more: int
+    ) -> None:
+        by_keyword = [(str(id_), 0.99 - place / 1000) for place, id_ in enumerate(keyword)]
+        by_vector = [(str(id_), 0.9 - place / 1000) for place, id_ in enumerate(vector)]
+        depth = SCORED_DEPTH + more
+
+        few = fuse_scores(by_keyword[:SCORED_DEPTH], by_vector[:SCORED_DEPTH])
+        many = fuse_scores(by_keyword[:depth], by_vector[:depth])
+
+        head = [(place.id, place.score) for place in few[:FUSION_DEPTH]]
+        assert [(place.id, place.score) for place in many[:FUSION_DEPTH]] == head
 
     def test_one_list_alone_and_none_at_all(self) -> None:
         assert [place.id for place in fuse_scores([("a", 0.5)], [])] == ["a"]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from random import Random
 from typing import Any
 
 import pytest
@@ -235,9 +236,23 @@ class TestRanking:
             memory.add_memories(
                 [Memory(id=f"{i:03}", content=f"the same text {i % 9} {i}") for i in range(150)]
             )
-            longest = [hit.id for hit in search(memory, query, 20).results]
-            for limit in range(1, 21):
+            longest = [hit.id for hit in search(memory, query, 100).results]
+            for limit in (*range(1, 21), 33, 34, 50, 99):
                 assert [h.id for h in search(memory, query, limit).results] == longest[:limit]
+
+    @pytest.mark.parametrize("query", ["tea", "tea and the roof", "something else entirely"])
+    def test_so_it_does_among_messages(self, query: str) -> None:
+        """Each of which is understood with those around it."""
+        words = ["the roof leaks", "tea or coffee", "a violin lesson", "rates rose", "a green tea"]
+        random = Random(7)  # noqa: S311  (it hides nothing)
+        with closing(AgentMemory.in_memory(embedding="local")) as memory:
+            for session in range(12):
+                told = [f"{random.choice(words)} {random.choice(words)} {n}" for n in range(40)]
+                memory.add_messages(f"s{session}", [("user", text) for text in told])
+            longest = [hit.id for hit in memory.search_conversations(query, 100).results]
+            for limit in (1, 5, 20, 33, 34, 50, 99):
+                found = memory.search_conversations(query, limit).results
+                assert [hit.id for hit in found] == longest[:limit]
 
     def test_total_is_what_is_returned(self, cats: AgentMemory, search: Search) -> None:
         for limit in (1, 2, 6, 100):
