@@ -49,6 +49,17 @@ BY_VECTORS = f"{OWN}, vectors alone"
 NOT_ASKED = "keywords are not asked"
 SLOW_QUESTIONS = 8
 """How many questions a slow peer is asked."""
+HEADS = (
+    "system",
+    "filter",
+    "p50 ms",
+    "p95 ms",
+    "x floor",
+    "CPU ms",
+    "CPU x floor",
+    "starved",
+    "note",
+)
 KINDS: tuple[RecordsName, ...] = ("messages", "memories")
 TIMEOUT_SECONDS = 600.0
 
@@ -63,7 +74,8 @@ class Times:
     wall: list[float]
     cpu: list[float]
     """Processor time of the whole process: what remains the same on a busy machine."""
-    starved: int = 0
+    starved: int | None = None
+    """How many answers had too few results; None: that was not counted."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +94,21 @@ class Row:
     """p50 as a multiple of the floor's."""
     cpu_ratio: float
     """Processor time as a multiple of the floor's."""
-    starved: int
+    starved: int | None
     questions: int
     note: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the figures in the order of `HEADS`."""
+        times = (self.p50, self.p95, self.ratio, self.cpu, self.cpu_ratio)
+        starved = "" if self.starved is None else f"{self.starved} of {self.questions}"
+        return (
+            self.system,
+            self.selection,
+            *(f"{time:,.2f}" for time in times),
+            starved,
+            self.note,
+        )
 
 
 @dataclass(frozen=True)
@@ -143,7 +167,10 @@ def race(contenders: Sequence[Contender], questions: Sequence[str]) -> list[Time
             all_times[number].cpu.append((time.process_time() - used) * 1000)
             all_times[number].wall.append((time.perf_counter() - started) * 1000)
             starved[number] += found < contender.wanted
-    return [replace(times, starved=n) for times, n in zip(all_times, starved, strict=True)]
+    return [
+        replace(times, starved=n if contender.wanted else None)
+        for times, n, contender in zip(all_times, starved, contenders, strict=True)
+    ]
 
 
 class Bench:
@@ -379,28 +406,25 @@ def measure(
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Lay the figures out."""
-    drawn = Table(title="Latency", title_justify="left")
-    for head in ("records", "kind", "filter", "system"):
-        drawn.add_column(head)
-    for head in ("p50 ms", "p95 ms", "x floor", "CPU ms", "x floor", "starved"):
-        drawn.add_column(head, justify="right")
-    drawn.add_column("note")
+    """Lay the figures of one kind and size out."""
+    drawn = Table(title=title(rows), title_justify="left")
+    for head in HEADS:
+        texts = ("system", "filter", "note")
+        drawn.add_column(head, justify="left" if head in texts else "right")
     for row in rows:
-        drawn.add_row(
-            f"{row.records:,}",
-            row.kind,
-            row.selection,
-            row.system,
-            f"{row.p50:.2f}",
-            f"{row.p95:.2f}",
-            f"{row.ratio:.2f}",
-            f"{row.cpu:.2f}",
-            f"{row.cpu_ratio:.2f}",
-            f"{row.starved} of {row.questions}",
-            row.note,
-        )
+        drawn.add_row(*row.cells())
     return drawn
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Lay the figures of one kind and size out for a page."""
+    lines = [HEADS, ["---"] * len(HEADS), *(row.cells() for row in rows)]
+    return f"### {title(rows)}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def title(rows: Sequence[Row]) -> str:
+    """Return what the figures of one kind and size are about."""
+    return f"{rows[0].records:,} {rows[0].kind}"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -415,6 +439,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--mem0-up-to", type=int, default=10_000, help="its size at the most")
     parser.add_argument("--keep", type=Path, help="a folder to keep the memories in, and find them")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--markdown", type=Path, help="write all tables to this file")
     parser.add_argument("--plot", type=Path, help="draw latency against size in this .png")
     arguments = parser.parse_args()
     try:
@@ -440,6 +465,7 @@ def main() -> None:
         sys.exit(f"latency.py: {error}")
     model = WordLlamaEmbeddings() if arguments.records else None
     rows: list[Row] = []
+    tables: list[str] = []
     for sizes, used in ((arguments.records, model), (arguments.keywords, None)):
         for total in sizes:
             for kind in arguments.kinds:
@@ -447,9 +473,12 @@ def main() -> None:
                     found = measure(kind, total, arguments, used)
                 console.print(table(found))
                 rows += found
+                tables.append(markdown(found))
                 if arguments.json:
                     written = json.dumps([asdict(row) for row in rows], indent=1)
                     arguments.json.write_text(f"{written}\n", encoding="utf-8")
+                if arguments.markdown:
+                    arguments.markdown.write_text("\n".join(tables), encoding="utf-8")
     if arguments.plot:
         from plot import plot_latency
 
