@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from servers.openai_embeddings import EmbeddingServer
+from servers.openai_embeddings import KEY, EmbeddingServer
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings
 
@@ -54,7 +54,7 @@ def service_settings(server: EmbeddingServer) -> EmbeddingSettings:
     return EmbeddingSettings(
         provider="openai_compatible",
         base_url=server.base_url,
-        api_key="sk-test-secret",
+        api_key=KEY,
         model="wordllama",
     )
 

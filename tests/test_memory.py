@@ -4,8 +4,6 @@ import asyncio
 import inspect
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import pytest
 from chromadb.config import Settings
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage
+from python_process import run_python
 from servers.openai_embeddings import EmbeddingServer, Fault
 
 from langchain_agentmem import (
@@ -144,10 +143,8 @@ class TestOpening:
             "import sys; from langchain_agentmem import AgentMemory; "
             "print(AgentMemory.open(sys.argv[1], embedding='local').status().strategy)"
         )
-        other = subprocess.run(
-            [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
-        )
-        assert other.stdout.split() == ["hybrid"]
+        other = run_python(script, tmp_path)
+        assert (other.returncode, other.stdout.split()) == (0, ["hybrid"]), other.stderr
 
     def test_vectors_come_after_the_fact(self, tmp_path: Path) -> None:
         with AgentMemory.open(tmp_path, embedding="none") as memory:

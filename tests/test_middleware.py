@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from langchain_core.messages import (
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from python_process import run_python
 from scripted_model import (
     ScriptedModel,
     repeat_the_system,
@@ -503,14 +502,8 @@ class TestFailures:
 
 
 class TestImport:
-    @staticmethod
-    def python(script: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
-        )
-
     def test_the_package_alone_needs_no_langchain(self) -> None:
-        done = self.python(
+        done = run_python(
             "import sys, langchain_agentmem as package\n"
             "for name in package.__all__: getattr(package, name)\n"
             "print([name for name in ('langchain', 'langgraph') if name in sys.modules])"
@@ -518,7 +511,7 @@ class TestImport:
         assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
     def test_without_langchain_the_middleware_says_what_to_install(self) -> None:
-        done = self.python(
+        done = run_python(
             "import sys; sys.modules['langchain'] = None\n"
             "from langchain_agentmem.middleware import AgentMemoryMiddleware"
         )

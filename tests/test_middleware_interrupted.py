@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
+from python_process import run_python
 from scripted_model import ScriptedModel, call, repeat_the_system, say, system_text
 
 from langchain_agentmem import AgentMemory
@@ -277,14 +276,7 @@ remembers = AgentMemoryMiddleware(memory, timeout=0.2)
 agent = create_agent(ScriptedModel(script=say("Fine.")), middleware=[remembers])
 print(agent.invoke({"messages": [HumanMessage("Which tea?")]})["messages"][-1].text)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "m")],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
+    done = run_python(script, tmp_path / "m")
     assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         assert ("user", "Which tea?") in kept(memory)

@@ -1,11 +1,10 @@
 """An agent is told a fact in one process, and answers with it in another, days later as it were."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 SCRIPT = """
 import json, sys
@@ -44,14 +43,7 @@ QUESTION = "What must my dog not eat?"
 
 def process(folder: Path, mode: str, user: str, thread: str, text: str) -> dict[str, object]:
     """Run one turn of the agent in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), mode, user, thread, text],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
+    done = run_python(SCRIPT, folder, mode, user, thread, text)
     assert done.returncode == 0, done.stderr
     told: dict[str, object] = json.loads(done.stdout)
     return told

@@ -2,10 +2,9 @@
 
 import importlib.resources
 import inspect
-import subprocess
-import sys
 
 import pytest
+from python_process import run_python
 
 import langchain_agentmem
 
@@ -59,9 +58,7 @@ already = set(sys.modules)
 from langchain_agentmem import *
 print(*[name for name in {needless!r} if name in sys.modules and name not in already])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_python(script)
 
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
 
@@ -76,9 +73,7 @@ assert answer.exit_code == 0 and "import" in answer.output, answer.output
 needless = {sorted(set(HEAVY) - {"typer"})!r} + ["langchain_core", "numpy", "pydantic", "sqlite3"]
 print(*[name for name in needless if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_python(script)
 
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
 
@@ -98,9 +93,7 @@ with AgentMemory.in_memory(embedding={embedding!r}) as memory:
     assert memory.search_memories("cats").total == 1
 print(*[name for name in {HEAVY!r} if name in sys.modules])
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_python(script)
 
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 

@@ -1,13 +1,12 @@
 """Daemon threads that do work in line, and end by themselves."""
 
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import pytest
+from python_process import run_python
 
 from langchain_agentmem import workers
 from langchain_agentmem.workers import Workers
@@ -103,9 +102,7 @@ pool = Workers(2, "exit")
 pool.submit(threading.Event().wait)
 pool.submit(lambda: (time.sleep(0.2), print("done", flush=True)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python(script)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 

@@ -56,6 +56,13 @@ def run(worker: str, **arguments: Any) -> list[dict[str, Any]]:
     return told
 
 
+def write_together(folder: Path, count: int, **options: Any) -> int:
+    """Let four workers write `count` memories each at the same time; how many they acknowledged."""
+    options |= {"folder": str(folder), "count": count, "start": time.time() + 3}
+    writers = [start("write", first=number * count, **options) for number in range(4)]
+    return sum(len(lines(writer)) for writer in writers)
+
+
 def evidence(folder: Path, **arguments: Any) -> dict[str, Any]:
     """What SQLite and Chroma, asked directly in a fresh process, say is on disk."""
     return run("evidence", folder=str(folder), **arguments)[0]

@@ -54,16 +54,8 @@ def test_vectors_that_missed_changes_made_elsewhere_are_made_anew(
             assert memory.status().pending == 0, "nothing is made anew without need"
 
 
-def write_together(folder: Path, chroma: ChromaServer, count: int) -> None:
-    start = time.time() + 3
-    options: dict[str, Any] = {
-        "folder": str(folder),
-        "port": chroma.port,
-        "count": count,
-        "start": start,
-    }
-    writers = [processes.start("write", first=n * count, **options) for n in range(4)]
-    assert sum(len(processes.lines(writer)) for writer in writers) == 4 * count
+def check_four_writers(folder: Path, chroma: ChromaServer, count: int) -> None:
+    assert processes.write_together(folder, count, port=chroma.port) == 4 * count
     numbers = list(range(4 * count))
     with (
         RemoteMemory(folder, port=chroma.port) as one,
@@ -81,7 +73,7 @@ def write_together(folder: Path, chroma: ChromaServer, count: int) -> None:
 def test_what_four_processes_write_each_finds_by_vector(
     tmp_path: Path, chroma: ChromaServer
 ) -> None:
-    write_together(tmp_path / "m", chroma, 40)
+    check_four_writers(tmp_path / "m", chroma, 40)
 
 
 @pytest.mark.slow
@@ -89,7 +81,7 @@ def test_what_four_processes_write_each_finds_by_vector(
 def test_what_four_processes_write_each_finds_by_vector_300(
     tmp_path: Path, chroma: ChromaServer
 ) -> None:
-    write_together(tmp_path / "m", chroma, 300)
+    check_four_writers(tmp_path / "m", chroma, 300)
 
 
 def test_a_killed_server_costs_nothing_but_vectors_until_it_is_back(

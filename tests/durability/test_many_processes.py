@@ -5,19 +5,10 @@ from pathlib import Path
 
 import processes
 import pytest
-from processes import RemoteMemory
+from processes import RemoteMemory, write_together
 from workers import keyword_of, missing, text_of
 
 from langchain_agentmem import AgentMemory, Memory
-
-
-def write_together(folder: Path, count: int) -> int:
-    start = time.time() + 3
-    writers = [
-        processes.start("write", folder=str(folder), first=n * count, count=count, start=start)
-        for n in range(4)
-    ]
-    return sum(len(processes.lines(writer)) for writer in writers)
 
 
 def check_all_found(folder: Path, count: int) -> None:

@@ -9,12 +9,11 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from processes import RemoteMemory
 from pydantic import ValidationError
-from servers.openai_embeddings import EmbeddingServer, Fault
+from servers.openai_embeddings import KEY, EmbeddingServer, Fault
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings
 
 TOLD = "the safe combination is 47-11"
-KEY = "sk-test-secret"
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])

@@ -11,12 +11,11 @@ import httpx
 import pytest
 from langchain_openai import OpenAIEmbeddings
 from servers import openai_embeddings
-from servers.openai_embeddings import EmbeddingServer
+from servers.openai_embeddings import KEY, EmbeddingServer
 
 from langchain_agentmem import EmbeddingError
 from langchain_agentmem.embeddings.faults import Fault, read_fault
 
-KEY = "sk-test-secret"
 TEXT = "Minka is a cat"
 
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -16,7 +15,8 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_openai import AzureOpenAIEmbeddings, OpenAIEmbeddings
-from servers.openai_embeddings import EmbeddingServer, Fault
+from python_process import run_python
+from servers.openai_embeddings import KEY, EmbeddingServer, Fault
 
 from langchain_agentmem import AgentMemory, EmbeddingError, EmbeddingSettings
 from langchain_agentmem.embeddings.embedder import Embedder
@@ -28,7 +28,6 @@ from langchain_agentmem.embeddings.openai_compatible import (
 )
 from langchain_agentmem.embeddings.provider import NOT_CONFIGURED, make_embedder
 
-KEY = "sk-test-secret"
 CLOSED_PORT = "http://127.0.0.1:9"
 
 
@@ -73,20 +72,6 @@ class Switched(DeterministicFakeEmbedding):
     model: str
     validate_model_on_init: bool = False
     model_cache_folder: str | None = None
-
-
-def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a Python script in a process of its own, from this repository."""
-    kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env=kept | environment,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
 
 class TestOpenAICompatible:
@@ -384,7 +369,7 @@ with AgentMemory.in_memory(embedding=settings) as memory:
 import tiktoken.registry
 assert not tiktoken.registry.ENCODINGS, tiktoken.registry.ENCODINGS
 """
-        done = run(script, HOME=str(tmp_path), TIKTOKEN_CACHE_DIR=str(tmp_path / "tiktoken"))
+        done = run_python(script, HOME=str(tmp_path), TIKTOKEN_CACHE_DIR=str(tmp_path / "tiktoken"))
 
         assert done.returncode == 0, done.stderr
         assert not (tmp_path / "tiktoken").exists()
@@ -413,7 +398,9 @@ with AgentMemory.in_memory(embedding="chroma") as memory:
     assert [hit.content for hit in result.results] == ["The kitten naps on the couch"], result
     assert result.notes == [], result
 """
-        done = run(script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT)
+        done = run_python(
+            script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT
+        )
 
         assert done.returncode == 0, done.stderr
 
@@ -459,7 +446,9 @@ with AgentMemory.in_memory(embedding="chroma", timeout=60) as memory:
     print(result.total, result.strategy, memory.status().pending)
     print(*result.notes)
 """
-        done = run(script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT)
+        done = run_python(
+            script, HOME=str(tmp_path), HTTPS_PROXY=CLOSED_PORT, HTTP_PROXY=CLOSED_PORT
+        )
 
         assert done.returncode == 0, done.stderr
         counts, notes = done.stdout.split("\n", 1)
@@ -537,7 +526,7 @@ with AgentMemory.in_memory(embedding="local") as memory:
     assert memory.search_memories("sleeping cat").total == 1
 assert (list(logging.getLogger().handlers), logging.getLogger().level) == before
 """
-        done = run(script, HOME=str(tmp_path))
+        done = run_python(script, HOME=str(tmp_path))
 
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""

@@ -23,6 +23,8 @@ import wordllama
 
 DIMENSIONS = 256
 MAX_INPUTS = 2048  # OpenAI's limit
+KEY = "sk-test-secret"
+"""What clients are given as their key, and nothing may repeat. The server takes any."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,6 @@ TEXTS = ["The cat sleeps on the sofa", "A kitten naps on the couch", "Interest r
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddingServer]:
-    with EmbeddingServer() as server:
-        yield server
-
-
-@pytest.fixture
 def client(server: EmbeddingServer) -> Iterator[httpx.Client]:
     """One connection kept alive, as a real client has it."""
     with httpx.Client(base_url=server.base_url, timeout=10, trust_env=False) as client:

@@ -2,8 +2,6 @@
 
 import multiprocessing
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from python_process import run_python
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage.database import Database
@@ -153,8 +152,9 @@ print(*(key for (key,) in keys))
 
 
 def seen_by_another_process(path: Path) -> set[str]:
-    asked = [sys.executable, "-c", _SEEN, str(path)]
-    return set(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split())
+    done = run_python(_SEEN, path)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
 
 
 def _open_and_close(path: Path) -> None:

@@ -1,8 +1,6 @@
 """The vector index on a real Chroma: in memory, in a folder, and with a client that is given."""
 
 import asyncio
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +10,7 @@ import chromadb
 import numpy as np
 import pytest
 from chromadb.errors import InternalError
+from python_process import run_python
 
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.storage.vector_index import (
@@ -244,11 +243,13 @@ def own_client():
 
 @pytest.mark.parametrize("order", ["remember(); store()", "store(); remember()"])
 def test_a_memory_and_a_store_in_memory_bear_each_other(order: str) -> None:
-    subprocess.run([sys.executable, "-c", ONE_PROCESS + order], check=True)
+    done = run_python(ONE_PROCESS + order)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_application_s_own_settings_of_chroma_in_memory_are_kept_to() -> None:
-    subprocess.run([sys.executable, "-c", f"{ONE_PROCESS}own_client(); remember()"], check=True)
+    done = run_python(f"{ONE_PROCESS}own_client(); remember()")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_client_is_accepted() -> None:
