@@ -70,6 +70,8 @@ def search(
     """Search a memory, and print what an agent would read."""
     from langchain_agentmem.tools.formatting import format_memories, format_messages
 
+    if user is not None and not user.strip():
+        fail("--user names nobody: leave it out to search what everybody said")
     options: dict[str, Any] = {
         "session_key": session,
         "after": after,
@@ -77,7 +79,7 @@ def search(
         "min_similarity": min_similarity,
         "half_life_days": half_life_days,
         "diversity": diversity,
-        "config": {"configurable": {"user_id": user}} if user else None,
+        "config": None if user is None else {"configurable": {"user_id": user}},
         "explain": explain,
     }
     if where is Where.MEMORIES:
@@ -101,23 +103,25 @@ def search(
             fail(str(error))
     typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if as_json else text)
     if explain and not as_json:
-        _explain(result)
+        _explain(result, where)
         for step in result.plan:
             typer.echo(f"    {step}")
 
 
-def _explain(result: "SearchResult[Any]") -> None:
+def _explain(result: "SearchResult[Any]", where: Where) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from langchain_agentmem.results import EXPLAIN_HEADS, explain_row
+    from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
     from langchain_agentmem.storage.text import index_text, query_terms, readable_terms
 
+    kind: RecordKind[Any, Any] = MEMORIES if where is Where.MEMORIES else MESSAGES
     asked = {term.text: term.prefix for term in query_terms(result.query)}
     rows: list[list[str]] = []
     for number, hit in enumerate(result.results, start=1):
-        words = set(index_text(f"{getattr(hit, 'name', None) or ''} {hit.content}").split())
+        words = set(index_text(kind.searched_text(hit)).split())
         matched = (
             term
             for term, prefix in asked.items()

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.cli import app
 from langchain_agentmem.results import EXPLAIN_HEADS
+from langchain_agentmem.search.request import MAX_CONTEXT, MAX_LIMIT
 
 
 @pytest.fixture
@@ -52,6 +53,22 @@ def test_conversations_are_filtered_by_session_and_time(folder: Path) -> None:
     assert "Found 1 matching message" in result.output
     result = run(folder, "roof", "--in", "conversations", "--after", "2026-05-02")
     assert "Found 2 matching messages" in result.output
+
+
+@pytest.mark.parametrize("user", ["", " "])
+def test_a_user_who_is_nobody_is_refused(folder: Path, user: str) -> None:
+    """As from an unset variable: it must not show what everybody said."""
+    result = run(folder, "roof", "--in", "conversations", "--user", user)
+    assert result.exit_code == 2
+    assert "--user names nobody" in result.output
+    assert "leaks" not in result.output
+
+
+@pytest.mark.parametrize(("option", "most"), [("--limit", MAX_LIMIT), ("--context", MAX_CONTEXT)])
+def test_an_option_goes_as_far_as_a_search_takes_it(folder: Path, option: str, most: int) -> None:
+    arguments = ("roof", "--in", "conversations", option)
+    assert run(folder, *arguments, str(most)).exit_code == 0
+    assert run(folder, *arguments, str(most + 1)).exit_code == 2
 
 
 def test_a_role_and_a_user_narrow_what_is_found(folder: Path) -> None:
@@ -145,6 +162,15 @@ class TestExplain:
         terms = {row[1]: row[-1] for row in (first, second)}
         assert terms["Prefers dark mode"] == "dark, mode"
         assert terms["Dark roof tiles were ordered"] == "dark, roof"
+
+    def test_terms_match_in_scene_and_tags_and_speaker_too(self, tmp_path: Path) -> None:
+        with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+            memory.add_memory("Likes it strong", scene_name="tea kitchen", tags=["zeppelin"])
+            memory.add_messages("s", [Message(role="user", name="Zeppelin", content="A green tea")])
+
+        for where in ("memories", "conversations"):
+            (row,) = rows(run(tmp_path / "m", "tea zeppelin", "--in", where, "--explain").output)
+            assert row[-1] == "tea, zeppelin"
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_where_a_table_has_no_room_its_cells_stand_below_each_other(
