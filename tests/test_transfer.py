@@ -1,4 +1,4 @@
-"""What goes out comes in again unchanged, and what there is is counted."""
+"""What goes out comes in again unchanged."""
 
 import os
 import stat
@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from any_records import MEMORIES, MESSAGES
 from exported import lines
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_interchange import MEMORIES, MESSAGES
+from two_owners import ANN, BEN, fill_for_two
 
 from langchain_agentmem import AgentMemory, Memory, Message, StorageError
 from langchain_agentmem.errors import ScopeError
 from langchain_agentmem.integrations.imports import import_lines
 from langchain_agentmem.interchange import files_of, read_records
-
-ANN: dict[str, Any] = {"configurable": {"user_id": "ann"}}
-BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
 
 
 def keyword_memory(folder: Path | None = None) -> AgentMemory:
@@ -45,12 +43,7 @@ def contents(folder: Path) -> dict[str, str]:
 def filled(tmp_path: Path) -> Iterator[AgentMemory]:
     """Both kinds, two owners, and an id that both gave."""
     with keyword_memory(tmp_path / "m") as memory:
-        for config, pet in ((ANN, "cat"), (BEN, "dog")):
-            memory.add_memories([Memory(id="pet", content=f"has a {pet}")], config=config)
-            said = Message(id="1", role="user", content=f"my {pet}", recorded_at="2026-01-02")
-            memory.add_messages("s", [said], config=config)
-        memory.add_messages("s", [Message(role="tool", content="42", recorded_at="2026-01-01")])
-        memory.add_memory("likes tea", tags=["drinks"], priority=-1, scene_name="home")
+        fill_for_two(memory)
         yield memory
 
 
@@ -264,100 +257,3 @@ class TestRoundTrip:
             memory.export(tmp_path / "out")
         for name in ("memories.jsonl", "messages.jsonl"):
             assert (tmp_path / "out" / name).read_bytes() == (folder / name).read_bytes()
-
-
-class TestStats:
-    def test_everything_is_counted(self, filled: AgentMemory) -> None:
-        (tea,) = filled.search_memories("tea").results
-        filled.add_memory("to be forgotten", id="gone")
-        filled.delete("gone")
-
-        counted = filled.stats()
-
-        assert (counted.memories.total, counted.messages.total) == (3, 3)
-        assert (counted.memories.deleted, counted.messages.deleted) == (1, 0)
-        assert counted.memories.pending == 0
-        assert counted.memories.last == tea.created_at
-        assert counted.memories.by["type"].most == {"episodic": 3}
-        assert counted.memories.by["scene"].most == {"": 2, "home": 1}
-        assert counted.memories.by["scope"].most == {"user": 1, "user ann": 1, "user ben": 1}
-        assert counted.messages.by["role"].most == {"user": 2, "tool": 1}
-        assert counted.messages.by["session"].most == {"s": 3}
-        assert counted.messages.by["month"].most == {"2026-01": 3}
-        assert list(counted.sizes) == ["database"]
-        assert counted.sizes["database"] > 10_000
-
-    def test_the_most_frequent_and_the_latest_are_told(self) -> None:
-        with keyword_memory() as memory:
-            for month in range(1, 13):
-                said = [
-                    Message(role="user", content=f"{n}", recorded_at=f"20{month + 10}-{month}-01")
-                    if month > 9
-                    else Message(
-                        role="user", content=f"{n}", recorded_at=f"20{month + 10}-0{month}-01"
-                    )
-                    for n in range(month)
-                ]
-                memory.add_messages(f"s{month}", said)
-
-            by = memory.stats(most=3).messages.by
-
-        assert (by["session"].distinct, by["month"].distinct) == (12, 12)
-        assert list(by["session"].most.items()) == [("s12", 12), ("s11", 11), ("s10", 10)]
-        assert list(by["month"].most.items()) == [
-            ("2020-10", 10),
-            ("2021-11", 11),
-            ("2022-12", 12),
-        ]
-
-    @pytest.mark.parametrize(
-        "moment",
-        [
-            "1969-12-31T23:59:59.999999Z",
-            "2026-01-31T23:59:59.999999Z",
-            "1969-12-31T23:59:59Z",
-            "0001-01-01",
-            "9999-12-31",
-        ],
-    )
-    def test_any_time_has_its_month(self, moment: str) -> None:
-        with keyword_memory() as memory:
-            memory.add_memory("x", created_at=moment)
-
-            assert memory.stats().memories.by["month"].most == {moment[:7]: 1}
-
-    def test_a_turn_counts_what_it_sees(self, filled: AgentMemory) -> None:
-        counted = filled.stats(config=ANN)
-
-        assert (counted.memories.total, counted.messages.total) == (2, 2)
-        assert counted.memories.by["scope"].most == {"user": 1, "user ann": 1}
-
-    def test_an_empty_memory_has_nothing(self) -> None:
-        with keyword_memory() as memory:
-            counted = memory.stats()
-
-        assert (counted.memories.total, counted.memories.first, counted.sizes) == (0, None, {})
-        assert counted.memories.by["type"].most == {}
-
-    def test_vectors_that_are_missing_and_their_size_are_told(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with keyword_memory(tmp_path / "m") as memory:
-            memory.add_memory("x")
-        with AgentMemory.open(tmp_path / "m", embedding="local") as memory:
-            assert memory.stats().memories.pending == 1
-            memory.sync()
-            counted = memory.stats()
-        assert counted.memories.pending == 0
-        assert counted.sizes["vectors"] > 0
-
-    async def test_the_async_twin_gives_the_same_as_json(self, filled: AgentMemory) -> None:
-        counted = await filled.astats()
-
-        data = counted.to_dict()
-        assert data["memories"]["total"] == 3
-        assert data["messages"]["first"] == "2026-01-01T00:00:00Z"
-
-    def test_a_number_that_makes_no_sense_is_named(self, filled: AgentMemory) -> None:
-        with pytest.raises(ValueError, match="most must be a whole number of at least 1"):
-            filled.stats(most=0)

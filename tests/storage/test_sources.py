@@ -1,7 +1,6 @@
 """A memory is also found by the messages it was distilled from, as far as the turn sees them."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,16 +31,10 @@ def found(memory: AgentMemory, query: str = "zeppelin quarry", **options: Any) -
 
 
 @pytest.fixture
-def memory() -> Iterator[AgentMemory]:
-    with closing(AgentMemory.in_memory(embedding="none")) as memory:
-        yield memory
-
-
-@pytest.fixture
-def linked(memory: AgentMemory) -> AgentMemory:
-    memory.add_messages("s", [told()])
-    memory.add_memories([distilled("d1")])
-    return memory
+def linked(keyword_memory: AgentMemory) -> AgentMemory:
+    keyword_memory.add_messages("s", [told()])
+    keyword_memory.add_memories([distilled("d1")])
+    return keyword_memory
 
 
 def test_the_words_of_its_source_find_a_memory(linked: AgentMemory) -> None:
@@ -55,14 +48,14 @@ def test_its_own_words_find_it_without_a_source(linked: AgentMemory) -> None:
 
 
 @pytest.mark.parametrize("first", ["messages", "memories"])
-def test_either_may_come_first(memory: AgentMemory, first: str) -> None:
+def test_either_may_come_first(keyword_memory: AgentMemory, first: str) -> None:
     if first == "messages":
-        memory.add_messages("s", [told()])
-    memory.add_memories([distilled("d1")])
+        keyword_memory.add_messages("s", [told()])
+    keyword_memory.add_memories([distilled("d1")])
     if first == "memories":
-        assert found(memory) == []
-        memory.add_messages("s", [told()])
-    assert found(memory) == ["visit"]
+        assert found(keyword_memory) == []
+        keyword_memory.add_messages("s", [told()])
+    assert found(keyword_memory) == ["visit"]
 
 
 def test_what_both_say_comes_before_what_one_says(linked: AgentMemory) -> None:
@@ -71,10 +64,12 @@ def test_what_both_say_comes_before_what_one_says(linked: AgentMemory) -> None:
     assert found(linked)[0] == "both"
 
 
-def test_the_best_of_several_sources_counts(memory: AgentMemory) -> None:
-    memory.add_messages("s", [told(), told("d2", "A quarry"), told("d3", "Nothing of the kind")])
-    memory.add_memories([distilled("d3", "d2", "d1")])
-    (hit,) = memory.search_memories("zeppelin quarry").results
+def test_the_best_of_several_sources_counts(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_messages(
+        "s", [told(), told("d2", "A quarry"), told("d3", "Nothing of the kind")]
+    )
+    keyword_memory.add_memories([distilled("d3", "d2", "d1")])
+    (hit,) = keyword_memory.search_memories("zeppelin quarry").results
     assert hit.source == "d1"
 
 
@@ -105,29 +100,33 @@ def test_links_follow_the_metadata(linked: AgentMemory) -> None:
     assert found(linked) == []
 
 
-def test_a_source_that_a_turn_may_not_see_gives_nothing(memory: AgentMemory) -> None:
-    memory.add_messages("s", [told()], config=ANN)
-    memory.add_memories([distilled("d1", scope_id="ben")])
-    assert found(memory, config=BEN) == []
-    assert found(memory) == []  # not even to a turn that sees both: they are not of one owner
-    memory.add_messages("s", [told()], config=BEN)  # the same id, another message
-    assert found(memory, config=BEN) == ["visit"]
-    assert found(memory, config=ANN) == []
+def test_a_source_that_a_turn_may_not_see_gives_nothing(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_messages("s", [told()], config=ANN)
+    keyword_memory.add_memories([distilled("d1", scope_id="ben")])
+    assert found(keyword_memory, config=BEN) == []
+    assert (
+        found(keyword_memory) == []
+    )  # not even to a turn that sees both: they are not of one owner
+    keyword_memory.add_messages("s", [told()], config=BEN)  # the same id, another message
+    assert found(keyword_memory, config=BEN) == ["visit"]
+    assert found(keyword_memory, config=ANN) == []
 
 
-def test_the_same_id_in_another_conversation_is_another_message(memory: AgentMemory) -> None:
-    memory.add_messages("t", [told()])
-    memory.add_memories([distilled("d1")])
-    assert found(memory) == []
-    memory.add_messages("s", [told(content="The zeppelin is late")])
-    assert found(memory, "late") == ["visit"]
-    assert found(memory, "quarry") == []
+def test_the_same_id_in_another_conversation_is_another_message(
+    keyword_memory: AgentMemory,
+) -> None:
+    keyword_memory.add_messages("t", [told()])
+    keyword_memory.add_memories([distilled("d1")])
+    assert found(keyword_memory) == []
+    keyword_memory.add_messages("s", [told(content="The zeppelin is late")])
+    assert found(keyword_memory, "late") == ["visit"]
+    assert found(keyword_memory, "quarry") == []
 
 
-def test_system_text_gives_nothing(memory: AgentMemory) -> None:
-    memory.add_messages("s", [told(role="system")])
-    memory.add_memories([distilled("d1")])
-    assert found(memory) == []
+def test_system_text_gives_nothing(keyword_memory: AgentMemory) -> None:
+    keyword_memory.add_messages("s", [told(role="system")])
+    keyword_memory.add_memories([distilled("d1")])
+    assert found(keyword_memory) == []
 
 
 @pytest.mark.parametrize(
@@ -148,12 +147,12 @@ def test_operators_ask_for_the_memory_itself(linked: AgentMemory, query: str) ->
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_the_first_is_the_first_for_every_limit(memory: AgentMemory, limit: int) -> None:
-    memory.add_messages("s", [told(f"d{n}", f"{SAID} {'again ' * n}") for n in range(30)])
-    memory.add_memories(
+def test_the_first_is_the_first_for_every_limit(keyword_memory: AgentMemory, limit: int) -> None:
+    keyword_memory.add_messages("s", [told(f"d{n}", f"{SAID} {'again ' * n}") for n in range(30)])
+    keyword_memory.add_memories(
         [distilled(f"d{n}", id=f"m{n}", content=f"Visit {n} of a zeppelin") for n in range(30)]
     )
-    assert found(memory, limit=limit) == found(memory, limit=30)[:limit]
+    assert found(keyword_memory, limit=limit) == found(keyword_memory, limit=30)[:limit]
 
 
 def bring_back_to(version: int, location: str) -> None:
