@@ -1,5 +1,6 @@
 """The pages in docs/: every public name has its place in the reference."""
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import langchain_agentmem
-from langchain_agentmem import AgentMemory
+from langchain_agentmem import AgentMemory, twins
 
 DOCS = Path(__file__).parents[1] / "docs"
 REFERENCE = re.findall(
@@ -35,6 +36,21 @@ def test_a_public_name_is_in_the_reference_once(name: str) -> None:
 @pytest.mark.parametrize("name", methods_of(AgentMemory))
 def test_a_method_of_the_front_door_is_in_the_reference_once(name: str) -> None:
     assert REFERENCE.count(f"AgentMemory.{name}") == 1
+
+
+def test_the_reference_knows_whatever_makes_twins() -> None:
+    """`docs/twins.py` names what it looks for; it needs griffe, so it is read and not imported."""
+    source = (DOCS / "twins.py").read_text(encoding="utf-8")
+    named = re.search(r"^_MAKERS = (\(.*\))$", source, re.MULTILINE)
+    makers = {
+        name
+        for name, _ in inspect.getmembers(twins, inspect.isfunction)
+        if not name.startswith("_") and getattr(twins, name).__module__ == twins.__name__
+    }
+
+    assert named
+    assert {*ast.literal_eval(named[1]), "runs_search"} == makers
+    assert '"runs_search"' in source
 
 
 def test_the_modules_that_the_pages_name_are_there() -> None:

@@ -104,9 +104,8 @@ def test_a_source_that_a_turn_may_not_see_gives_nothing(keyword_memory: AgentMem
     keyword_memory.add_messages("s", [told()], config=ANN)
     keyword_memory.add_memories([distilled("d1", scope_id="ben")])
     assert found(keyword_memory, config=BEN) == []
-    assert (
-        found(keyword_memory) == []
-    )  # not even to a turn that sees both: they are not of one owner
+    # Not even to a turn that sees both: they are not of one owner.
+    assert found(keyword_memory) == []
     keyword_memory.add_messages("s", [told()], config=BEN)  # the same id, another message
     assert found(keyword_memory, config=BEN) == ["visit"]
     assert found(keyword_memory, config=ANN) == []
