@@ -16,7 +16,7 @@ from threading import Lock, RLock
 from weakref import WeakSet
 
 from langchain_agentmem.errors import StorageError
-from langchain_agentmem.storage.schema import MIGRATIONS
+from langchain_agentmem.storage.schema import MEMORY_ID, MIGRATIONS
 
 BUSY_TIMEOUT_SECONDS = 30.0
 _APPLICATION_ID = 0x61676D31  # "agm1", in the file's header
@@ -134,6 +134,14 @@ class Database:
         with self.read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
+
+    @staticmethod
+    def set_meta(connection: sqlite3.Connection, key: str, value: str | None) -> None:
+        """Keep a setting with what `connection` writes; None: forget it."""
+        if value is None:
+            connection.execute("DELETE FROM meta WHERE key = ?", (key,))
+        else:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def checkpoint(self) -> bool:
         """Move what the write-ahead log holds into the file, and empty the log.
@@ -299,7 +307,7 @@ class Database:
             connection.execute(f"PRAGMA user_version = {number}")
         if version == 0:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-            connection.execute("INSERT INTO meta VALUES ('memory_id', ?)", (uuid.uuid4().hex,))
+            self.set_meta(connection, MEMORY_ID, uuid.uuid4().hex)
 
     def _check_ours_at_once(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")  # between two looks another process may make the tables

@@ -15,6 +15,7 @@ from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import KINDS
+from langchain_agentmem.storage.vector_indexer import OTHER_MODEL
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import VectorHalf
 
@@ -56,7 +57,7 @@ class Doctor:
             ):
                 self._keywords.rebuild(connection)
         index = self._vectors.index  # a server may be slow: it is asked outside the transaction
-        if index is None:
+        if index is None or self._vectors.is_left_behind:
             return
         for kind in KINDS:
             try:
@@ -134,6 +135,9 @@ class Doctor:
             return
         if vectors.index is None:
             yield Finding(VECTOR_INDEX, ok=False, detail=vectors.problem or "not open")
+            return
+        if vectors.is_left_behind:
+            yield Finding(VECTOR_INDEX, ok=False, detail=OTHER_MODEL)
             return
         for kind in KINDS:
             try:

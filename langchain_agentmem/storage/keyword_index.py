@@ -18,6 +18,7 @@ from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.full_text import ENGINES, Engine
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
+from langchain_agentmem.storage.schema import KEYWORD_INDEX
 from langchain_agentmem.storage.selection import Selection, select
 from langchain_agentmem.storage.sources import has_sources, lent_by_sources
 from langchain_agentmem.storage.term_counts import TermCounter
@@ -84,12 +85,12 @@ class KeywordIndex:
                     return
             # What is written without an index, the next one has missed.
             self._empty(connection, ENGINES)
-            connection.execute("DELETE FROM meta WHERE key = 'keyword_index'")
+            database.set_meta(connection, KEYWORD_INDEX, None)
         self.problem = f"keyword search is off: this SQLite has no FTS ({'; '.join(problems)})"
 
     def _choose_for_reading(self) -> None:
         """Use the tables that were filled last; nothing can be made or mended here."""
-        filled = self._database.meta("keyword_index")
+        filled = self._database.meta(KEYWORD_INDEX)
         if filled is None:
             self.problem = f"keyword search is off: its index was emptied; {_WHERE_WRITTEN}"
             return
@@ -340,14 +341,11 @@ class KeywordIndex:
 
     def _rebuild_if_outdated(self, connection: sqlite3.Connection, *, damaged: bool) -> None:
         # What one engine indexed, another has missed.
-        row = connection.execute("SELECT value FROM meta WHERE key = 'keyword_index'").fetchone()
-        if row and row[0] == self._version and not damaged:
+        if self._database.meta(KEYWORD_INDEX) == self._version and not damaged:
             return
         self.rebuild(connection)
         self._empty(connection, [engine for engine in ENGINES if engine is not self._engine])
-        connection.execute(
-            "INSERT OR REPLACE INTO meta VALUES ('keyword_index', ?)", (self._version,)
-        )
+        self._database.set_meta(connection, KEYWORD_INDEX, self._version)
 
     def _empty(self, connection: sqlite3.Connection, engines: Iterable[Engine]) -> None:
         """Empty the tables of engines that are not in use: of what is purged, nothing stays."""

@@ -2,6 +2,15 @@
 
 from langchain_agentmem.records import SOURCE_MESSAGE_IDS
 
+# Keys of the table `meta`:
+MEMORY_ID = "memory_id"
+KEYWORD_INDEX = "keyword_index"
+"""Which engine filled the keyword index, under which analysis of text."""
+EMBEDDING_MODEL = "embedding_model"
+"""The fingerprint of the model whose vectors are in use."""
+VECTORS_PLACE = "vectors_place"
+"""What tells the collections in use from those of the same name elsewhere."""
+
 # A script is cut into statements where `;` ends a line, so that inside a trigger none may.
 
 _COMMON_COLUMNS = """

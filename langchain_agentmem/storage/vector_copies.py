@@ -15,11 +15,12 @@ import numpy as np
 
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
+from langchain_agentmem.storage.schema import EMBEDDING_MODEL
 from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry
 
 _BATCH = 4096
-_OF_THIS_MODEL = "EXISTS (SELECT 1 FROM meta WHERE key = 'embedding_model' AND value = ?)"
+_OF_THIS_MODEL = f"EXISTS (SELECT 1 FROM meta WHERE key = '{EMBEDDING_MODEL}' AND value = ?)"
 
 
 def up_to_date(kind: RecordKind) -> Condition:

@@ -6,7 +6,6 @@ repeated: an entry leaves the queue only after its vector is written.
 """
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +22,7 @@ from langchain_agentmem.storage.folder import TURN_LOCK
 from langchain_agentmem.storage.kinds import KINDS, RecordKind
 from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS, TURN_TIMEOUT_SECONDS
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.schema import EMBEDDING_MODEL, VECTORS_PLACE
 from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
@@ -30,7 +30,6 @@ from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 logger = logging.getLogger(__name__)
 
 _CHUNK = 512
-_PLACE = "vectors_place"
 _GIVE_WAY_SECONDS = 1.0
 BACKLOG_PER_WRITE = 512
 """How many entries of earlier writes a write works on beside its own."""
@@ -111,17 +110,14 @@ class VectorIndexer:
         self._place = index.place(KINDS[0])
         empty = not any(map(index.count, KINDS))
         with database.write() as connection:
-            former = database.meta(_PLACE)
+            former = database.meta(VECTORS_PLACE)
             moved = former not in (self._place, None) and not empty
-            changed = moved or not self._is_current()
-            self._note_place(connection)
+            changed = moved or not self.is_current()
+            database.set_meta(connection, VECTORS_PLACE, self._place)
             if changed:
                 self.copies.clear(connection)
                 queue.put_all(connection)
-                connection.execute(
-                    "INSERT OR REPLACE INTO meta VALUES ('embedding_model', ?)",
-                    (embedder.fingerprint,),
-                )
+                database.set_meta(connection, EMBEDDING_MODEL, embedder.fingerprint)
         self._queue_what_differs(always=changed)
 
     def _queue_what_differs(self, *, always: bool = False) -> None:
@@ -177,8 +173,9 @@ class VectorIndexer:
     def sync(self, progress: Progress | None = None) -> Indexed:
         """Work through the whole queue, and once more through what came to it meanwhile."""
         try:
-            self._queue_what_differs()
-            self._follow_to_new_collections()
+            if self.is_current():
+                self._queue_what_differs()
+                self._follow_to_new_collections()
         except Exception as error:  # noqa: BLE001  (the work below tells the same)
             logger.debug("the vector index cannot be counted: %s", describe(error))
         done = self._work(self._queue.take_after, None, progress)
@@ -187,19 +184,17 @@ class VectorIndexer:
         more = self._work(self._queue.take_after, None, progress)
         return Indexed(done.written + more.written, more.problem)
 
-    def _note_place(self, connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLACE, self._place))
-
     def _follow_to_new_collections(self) -> None:
         """Note that collections in use were made anew, unless others are in use by now."""
         place = self._index.place(KINDS[0])
-        if place != self._place and self._database.meta(_PLACE) == self._place:
+        if place != self._place and self._database.meta(VECTORS_PLACE) == self._place:
             self._place = place
             with self._database.write() as connection:
-                self._note_place(connection)
+                self._database.set_meta(connection, VECTORS_PLACE, self._place)
 
-    def _is_current(self) -> bool:
-        return self._database.meta("embedding_model") == self._embedder.fingerprint
+    def is_current(self) -> bool:
+        """Whether the vectors in use are still those of this model."""
+        return self._database.meta(EMBEDDING_MODEL) == self._embedder.fingerprint
 
     def _work(
         self,
@@ -221,7 +216,7 @@ class VectorIndexer:
                     self._give_way()
                 # Chunk by chunk, so that a write need not wait for the end of a long sync.
                 with self._locked(), self._turn():
-                    if not self._is_current():
+                    if not self.is_current():
                         problem = OTHER_MODEL
                         break
                     entries = [entry for entry in take(size, position) if entry.seq <= last]
@@ -321,7 +316,7 @@ class VectorIndexer:
         if not self._has_other_models or self._queue.pending():
             return
         with self._locked(), self._turn():
-            if self._has_other_models and self._is_current():
+            if self._has_other_models and self.is_current():
                 # Level at last: the vectors of the former model have served their time.
                 self._index.drop_other_models()
                 self._has_other_models = False

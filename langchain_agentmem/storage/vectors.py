@@ -24,9 +24,16 @@ from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.index_files import put_aside
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
+from langchain_agentmem.storage.schema import MEMORY_ID
 from langchain_agentmem.storage.vector_copies import VectorCopies
 from langchain_agentmem.storage.vector_index import VectorIndex
-from langchain_agentmem.storage.vector_indexer import Indexed, Progress, ReadyVector, VectorIndexer
+from langchain_agentmem.storage.vector_indexer import (
+    OTHER_MODEL,
+    Indexed,
+    Progress,
+    ReadyVector,
+    VectorIndexer,
+)
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.write_behind import WriteBehind
 from langchain_agentmem.workers import Workers
@@ -111,6 +118,11 @@ class VectorHalf:
     def is_owned_elsewhere(self) -> bool:
         """Whether another process has the vector index, which is no fault."""
         return self.problem == OWNED_ELSEWHERE
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether another embedding model came into use since this memory was opened."""
+        return self._indexer is not None and not self._indexer.is_current()
 
     @property
     def folder(self) -> Path | None:
@@ -231,7 +243,11 @@ class VectorHalf:
             visibility: Who reads it: others' records are not counted, and the latest problem,
                 which may name one, is left out.
         """
-        if self._indexer is None or self._queue.is_empty():
+        if self._indexer is None:
+            return None
+        if self.is_left_behind:
+            return OTHER_MODEL
+        if self._queue.is_empty():
             return None
         restricted = visibility if visibility and not visibility.everything else None
         pending = self._queue.pending(restricted)
@@ -257,6 +273,8 @@ class VectorHalf:
         try:
             if not self._owns():
                 return Indexed(0, OWNED_ELSEWHERE)
+            if self.is_left_behind:  # the other model's vectors would go too
+                return Indexed(0, OTHER_MODEL)
             with self._database.write() as connection:
                 self._queue.put_all(connection)
             self.embedder.forget_dimension()
@@ -313,7 +331,7 @@ class VectorHalf:
         if not self._owns():
             self._fail(OWNED_ELSEWHERE)
             return
-        namespace = self._database.meta("memory_id") or ""
+        namespace = self._database.meta(MEMORY_ID) or ""
         files = self._chroma.files
         if files is not None and self._chroma.ownership is not None:
             self._chroma.ownership.begin(files.make_safe)

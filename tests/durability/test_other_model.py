@@ -13,6 +13,7 @@ from workers import missing, text_of
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings, Memory
 from langchain_agentmem.embeddings.local import WordLlamaEmbeddings
+from langchain_agentmem.storage.vector_indexer import OTHER_MODEL
 
 
 class Shortened(Embeddings):
@@ -57,6 +58,33 @@ def test_keywords_answer_until_sync_has_filled_the_new_collection(tmp_path: Path
         assert memory.status().problems == []
         assert healthy(memory)
     assert collections(tmp_path / "m") == 1
+
+
+def test_a_memory_whose_model_is_no_longer_in_use_says_so_and_harms_nothing(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "m"
+    with AgentMemory.open(folder, embedding=Shortened(3)) as former:
+        add(former, 1, 2)
+        assert former.status().problems == []
+        with AgentMemory.open(folder, embedding=Shortened(64)) as latter:
+            assert latter.sync().pending == 0
+
+            for found in (former.search_memories(text_of(1)), former.search_memories(text_of(2))):
+                assert OTHER_MODEL in found.notes
+            assert former.status().problems == [OTHER_MODEL]
+            for repair in (False, True):
+                wrong = [
+                    finding.detail for finding in former.check(repair=repair) if not finding.ok
+                ]
+                assert wrong == [OTHER_MODEL]
+            assert former.sync().problem == OTHER_MODEL
+            assert former.rebuild_vectors().problem == OTHER_MODEL
+
+            assert latter.status().problems == []
+            assert latter.status().pending == 0
+            assert missing(latter, [1, 2], by="vector") == []
+            assert healthy(latter)
 
 
 def test_switching_back_and_forth_leaves_no_ghosts(
