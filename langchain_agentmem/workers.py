@@ -35,16 +35,16 @@ class Workers:
         """Start with no thread."""
         self._most = most
         self._name = name
-        self._begin()
+        self._closed = False
+        self.begin_anew()
         _pools.add(self)
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
+    def begin_anew(self) -> None:
+        """Have no thread and nothing in line: a forked child has none of its parent's threads."""
         self._changed = threading.Condition()
         self._waiting: deque[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = deque()
         self._threads = 0
         self._idle = 0
-        self._closed = False
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
         """Have a thread call `function`.
@@ -52,8 +52,6 @@ class Workers:
         Raises:
             RuntimeError: The pool is closed, or the process can have no more threads.
         """
-        if self._process != os.getpid():  # a forked child has none of its parent's threads
-            self._begin()
         future: Future[T] = Future()
         with self._changed:
             if self._closed:
@@ -74,8 +72,6 @@ class Workers:
 
     def finish(self, deadline: float) -> None:
         """Close, and wait for all work, but not beyond a moment of the monotonic clock."""
-        if self._process != os.getpid():
-            return
         self.close()
         with self._changed:
             self._changed.wait_for(lambda: not self._threads, max(0.0, deadline - time.monotonic()))
@@ -106,6 +102,15 @@ class Workers:
 
 
 _pools: "weakref.WeakSet[Workers]" = weakref.WeakSet()
+
+
+def _begin_anew_after_fork() -> None:
+    for pool in list(_pools):
+        pool.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_after_fork)
 
 
 @atexit.register

@@ -1,5 +1,6 @@
 """Daemon threads that do work in line, and end by themselves."""
 
+import os
 import threading
 import time
 from concurrent.futures import Future
@@ -114,3 +115,40 @@ def test_a_future_that_hangs_can_be_left() -> None:
         future.result(0.01)
     release.set()
     assert future.result(60)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_child_has_threads_of_its_own_and_keeps_a_closed_pool_closed() -> None:
+    """From the first moment on, however many of its threads come at once."""
+    done = run_python("""
+import os, threading
+from langchain_agentmem.workers import Workers
+pool, closed = Workers(2, "fork"), Workers(2, "closed")
+entered = [threading.Event() for _ in range(2)]
+for event in entered:
+    pool.submit(lambda event=event: (event.set(), threading.Event().wait()))
+for event in entered:
+    event.wait()
+pool.submit(print, "in line")  # both of the parent's threads are taken
+closed.close()
+child = os.fork()
+if child == 0:
+    together, results = threading.Barrier(20), []
+    def submit(number):
+        together.wait()
+        results.append(pool.submit(int, number).result(60))
+    threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    print(sorted(results) == list(range(20)), flush=True)
+    try:
+        closed.submit(int)
+    except RuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+""")
+
+    assert done.stdout == "True\nthe workers closed have been let go\n", done.stderr
