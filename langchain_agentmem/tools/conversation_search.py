@@ -103,6 +103,6 @@ class ConversationSearchTool(SearchTool):
     def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
         options = {**super()._options(config, **filters), "context": self.context}
         if self.past_only and not filters["session_key"]:
-            turn = self._guarded(lambda: Turn.from_config(config))
-            options["exclude_session"] = turn.thread_id
+            with self._failures_told():
+                options["exclude_session"] = Turn.from_config(config).thread_id
         return options

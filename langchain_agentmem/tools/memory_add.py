@@ -57,7 +57,7 @@ class MemoryAddTool(MemoryTool):
         *,
         config: RunnableConfig,
     ) -> Answer:
-        def save() -> Answer:
+        with self._failures_told():
             fields: dict[str, Any] = {"content": content, "tags": tags or []}
             fields |= {"type": type} if type else {}
             fields |= {"scene_name": scene} if scene else {}
@@ -65,5 +65,3 @@ class MemoryAddTool(MemoryTool):
             memory = report.records[0]
             verb = "Saved as" if report.saved else "Already there as"
             return f"{verb} {quote(memory.id)}.", memory.model_dump(mode="json")
-
-        return self._guarded(save)

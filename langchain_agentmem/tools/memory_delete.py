@@ -30,7 +30,7 @@ class MemoryDeleteTool(MemoryTool):
     args_schema: type[BaseModel] = MemoryDeleteInput
 
     def _run(self, ids: list[str], *, config: RunnableConfig) -> Answer:
-        def delete() -> Answer:
+        with self._failures_told():
             asked = list(dict.fromkeys(ids))
             # Messages have ids too, and are none of this tool's business.
             found = [
@@ -42,5 +42,3 @@ class MemoryDeleteTool(MemoryTool):
             if unknown:
                 text += f" There are no memories with the ids: {', '.join(map(_listed, unknown))}."
             return text, {"deleted": found, "unknown": unknown}
-
-        return self._guarded(delete)

@@ -30,11 +30,9 @@ class MemoryMergeTool(MemoryTool):
     args_schema: type[BaseModel] = MemoryMergeInput
 
     def _run(self, ids: list[str], content: str | None = None, *, config: RunnableConfig) -> Answer:
-        def merge() -> Answer:
+        with self._failures_told():
             found = [self.memory.get(id_, config=config) for id_ in ids]
             named = {memory.id for memory in found if memory is not None}  # one may have two ids
             memory = self.memory.merge_memories(ids, content, config=config)
             text = f"Merged {len(named)} memories into {quote(memory.id)}."
             return text, memory.model_dump(mode="json")
-
-        return self._guarded(merge)

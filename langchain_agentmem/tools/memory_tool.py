@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
@@ -14,7 +15,6 @@ from langchain_agentmem.quoting import unquote
 
 Answer = tuple[str, dict[str, Any]]
 """What the model reads, and the same as JSON data."""
-T = TypeVar("T")
 
 
 def _text(value: Any) -> Any:
@@ -103,11 +103,11 @@ class MemoryTool(BaseTool):
     handle_tool_error: Any = True
     handle_validation_error: Any = _name_bad_arguments
 
-    def _failure(self, error: Exception) -> ToolException:
-        return ToolException(f"{self.name} failed: {describe(error)}")
-
-    def _guarded(self, work: Callable[[], T]) -> T:
+    @contextmanager
+    def _failures_told(self) -> Iterator[None]:
+        """Raise whatever fails within as a `ToolException`."""
         try:
-            return work()
+            yield
         except Exception as error:
-            raise self._failure(error) from error
+            msg = f"{self.name} failed: {describe(error)}"
+            raise ToolException(msg) from error

@@ -53,7 +53,7 @@ class MemoryUpdateTool(MemoryTool):
         *,
         config: RunnableConfig,
     ) -> Answer:
-        def update() -> Answer:
+        with self._failures_told():
             fields = {"content": content, "type": type, "scene_name": scene, "tags": tags}
             changes: dict[str, Any] = {
                 name: value for name, value in fields.items() if value is not None
@@ -63,5 +63,3 @@ class MemoryUpdateTool(MemoryTool):
                 raise ValueError(msg)
             memory = self.memory.update_memory(id, config=config, **changes)
             return f"Updated {quote(memory.id)}.", memory.model_dump(mode="json")
-
-        return self._guarded(update)

@@ -57,13 +57,12 @@ class SearchTool(MemoryTool):
     def _answer(
         self, search: Callable[..., SearchResult[Any]], *args: Any, **options: Any
     ) -> Answer:
-        return self._guarded(lambda: self._present(search(*args, **options)))
+        with self._failures_told():
+            return self._present(search(*args, **options))
 
     async def _aanswer(self, search: Callable[..., Any], *args: Any, **options: Any) -> Answer:
-        try:
+        with self._failures_told():
             return self._present(await search(*args, **options))
-        except Exception as error:
-            raise self._failure(error) from error
 
     def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
         return {
