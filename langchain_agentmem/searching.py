@@ -55,7 +55,8 @@ class Searching(Permissions):
             A `SearchResult` of `MemoryHit`.
 
         Raises:
-            ValueError: An argument is unusable; it is named.
+            TypeError: The query is no text.
+            ValueError: Another argument is unusable; it is named.
             StorageError: The database cannot be read.
         """
         return make_request(
@@ -113,7 +114,8 @@ class Searching(Permissions):
             A `SearchResult` of `MessageHit`.
 
         Raises:
-            ValueError: An argument is unusable; it is named.
+            TypeError: The query is no text.
+            ValueError: Another argument is unusable; it is named.
             StorageError: The database cannot be read.
         """
         return make_request(

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors, in_memory_client
+from langchain_agentmem.storage.vector_index import VectorIndex, in_memory_client
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 

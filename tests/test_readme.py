@@ -123,7 +123,7 @@ def test_the_fields_of_a_line_are_those_of_a_record(record: type[Message] | type
 @pytest.mark.parametrize(
     ("row", "numbers"),
     [
-        ("`limit` of a tool", {1, tool_limits.MAX_LIMIT, tool_limits.DEFAULT_LIMIT}),
+        ("`limit` of a tool", {1, tool_limits.MAX_SHOWN, tool_limits.DEFAULT_LIMIT}),
         ("`limit` in Python", {1, request.MAX_LIMIT, tool_limits.DEFAULT_LIMIT}),
         ("`context`", {0, request.MAX_CONTEXT}),
         ("text of a result", {formatting.MAX_CONTENT_CHARS, formatting.MAX_CONTEXT_CHARS}),

@@ -37,10 +37,11 @@ def demo(embedding: Embedding = None) -> None:
         with open_memory(Path(folder), embedding) as memory:
             _fill(memory, data)
             status = memory.status()
+            sessions = memory.stats().messages.by["session"].distinct
             console.rule("[bold]agentmem demo")
             console.print(
-                f"{status.memories} memories and {status.messages} messages of nine conversations; "
-                f"embedding: {status.embedding or 'none'}.\n"
+                f"{status.memories} memories and {status.messages} messages of "
+                f"{sessions} conversations; embedding: {status.embedding or 'none'}.\n"
                 "This is what an agent reads when it calls its two tools:\n"
             )
             with_embedding = _ask(console, memory, questions, shown=2)

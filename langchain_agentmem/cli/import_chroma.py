@@ -77,6 +77,6 @@ def import_chroma(
         on_conflict="--memory with another folder takes them as the collection has them",
     )
     if status.embedding is None:
-        typer.echo("Note: no embedding is given: no vectors were copied, keywords find everything")
+        typer.echo("Note: without an embedding no vectors were copied; keywords find everything")
     if report.skipped or report.conflicts:
         raise typer.Exit(1)

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.errors import EmbeddingError, describe, trace
 from langchain_agentmem.search.fusion import Fused, Ranking
 from langchain_agentmem.search.plan import Plan
@@ -22,7 +23,6 @@ from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
-from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vectors import VectorHalf
 from langchain_agentmem.workers import Workers
 

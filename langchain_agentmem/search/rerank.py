@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.search.fusion import Fused, Ranking
-from langchain_agentmem.storage.vector_index import Vectors
 
 DIVERSIFIED = 50
 """How many candidates maximal marginal relevance chooses among."""

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import Selection
 from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
+from langchain_agentmem.storage.vector_index import VectorIndex
 
 SPREAD_OVER = 100
 """How many candidates, the nearest, lend each other strength."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.errors import describe
-from langchain_agentmem.storage.vector_index import Vectors, embedded_client
+from langchain_agentmem.storage.vector_index import embedded_client
 
 _PAGE = 500
 _UNIT_TOLERANCE = 0.01

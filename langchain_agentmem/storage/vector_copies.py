@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import EMBEDDING_MODEL
-from langchain_agentmem.storage.vector_index import Vectors
 from langchain_agentmem.storage.vector_queue import QueueEntry
 
 _BATCH = 4096

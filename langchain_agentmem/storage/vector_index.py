@@ -14,8 +14,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.errors import VectorIndexError, describe, panics_raised
 from langchain_agentmem.storage.kinds import RecordKind
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
-Vectors = npt.NDArray[np.float32]
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from threading import Lock
 
 from filelock import Timeout
 
-from langchain_agentmem.embeddings.embedder import Embedded, Embedder
+from langchain_agentmem.embeddings.embedder import Embedded, Embedder, Vectors
 from langchain_agentmem.errors import describe, trace
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.folder import TURN_LOCK
@@ -24,7 +24,7 @@ from langchain_agentmem.storage.ownership import TURN_POLL_SECONDS, TURN_TIMEOUT
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.schema import EMBEDDING_MODEL, VECTORS_PLACE
 from langchain_agentmem.storage.vector_copies import VectorCopies
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
+from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 
 logger = logging.getLogger(__name__)

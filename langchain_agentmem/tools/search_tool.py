@@ -8,11 +8,13 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BeforeValidator, Field
 
 from langchain_agentmem.results import SearchResult
+from langchain_agentmem.search.fusion import FUSION_DEPTH
 from langchain_agentmem.search.request import Diversity, HalfLifeDays, MinSimilarity
 from langchain_agentmem.tools.memory_tool import Answer, MemoryTool
 
 DEFAULT_LIMIT = 5
-MAX_LIMIT = 20
+MAX_SHOWN = FUSION_DEPTH
+"""The most that an agent can ask for: as many as fusion looks at in each list."""
 
 
 def coerce_limit(value: Any) -> int:
@@ -26,13 +28,13 @@ def coerce_limit(value: Any) -> int:
         return DEFAULT_LIMIT
     if isinstance(value, float) and math.isnan(value):
         return DEFAULT_LIMIT
-    return int(max(1, min(MAX_LIMIT, value)))
+    return int(max(1, min(MAX_SHOWN, value)))
 
 
 # In this order the bounds are those of the integer, and reach the model's schema.
-Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(coerce_limit)]
+Limit = Annotated[int, Field(ge=1, le=MAX_SHOWN), BeforeValidator(coerce_limit)]
 
-LIMIT_DESCRIPTION = f"How many results at the most, 1 to {MAX_LIMIT}."
+LIMIT_DESCRIPTION = f"How many results at the most, 1 to {MAX_SHOWN}."
 AFTER_DESCRIPTION = "Only from this time on, ISO 8601: 2026-05-08T13:00:00Z, or a date."
 BEFORE_DESCRIPTION = "Only up to this time, ISO 8601; a date includes its whole day."
 

@@ -63,11 +63,18 @@ def test_with_its_embedding_the_vectors_are_copied(run: Run, theirs: Path, tmp_p
     assert "saved 0 memories" in run(theirs, "--embedding", "local").output
 
 
-def test_without_one_keywords_find_everything(run: Run, theirs: Path, tmp_path: Path) -> None:
-    result = run(theirs)
+@pytest.mark.parametrize(
+    ("given", "why"), [([], ""), (["--embedding", "openai_compatible"], "embedding.api_key")]
+)
+def test_without_one_keywords_find_everything(
+    run: Run, theirs: Path, tmp_path: Path, given: list[str], why: str
+) -> None:
+    """Whether none was given, or the one that was cannot be had."""
+    result = run(theirs, *given)
 
     assert result.exit_code == 0, result.output
-    assert "Note: no embedding is given: no vectors were copied" in result.output
+    assert why in result.output
+    assert "Note: without an embedding no vectors were copied" in result.output
     with AgentMemory.open(tmp_path / "ours", embedding="none") as memory:
         assert memory.search_memories("roof").total == 1
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.search.fusion import Fused, Ranking
 from langchain_agentmem.search.rerank import (
     DIVERSIFIED,
@@ -19,7 +20,7 @@ from langchain_agentmem.search.rerank import (
     diversify,
     recency_factor,
 )
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
+from langchain_agentmem.storage.vector_index import VectorIndex
 
 
 def places(**scores: float) -> list[Fused]:

@@ -9,10 +9,11 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
 from langchain_agentmem import AgentMemory, Memory
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.storage import selection, vector_copies
 from langchain_agentmem.storage.kinds import RecordKind
 from langchain_agentmem.storage.vector_copies import VectorCopies
-from langchain_agentmem.storage.vector_index import VectorIndex, Vectors
+from langchain_agentmem.storage.vector_index import VectorIndex
 
 
 class Counted(DeterministicFakeEmbedding):

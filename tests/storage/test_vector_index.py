@@ -12,10 +12,10 @@ import pytest
 from chromadb.errors import InternalError
 from python_process import run_python
 
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES
 from langchain_agentmem.storage.vector_index import (
     VectorIndex,
-    Vectors,
     check_client,
     embedded_client,
     in_memory_client,
