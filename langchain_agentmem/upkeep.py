@@ -70,7 +70,7 @@ class Upkeep:
             pending=self._vectors.pending(),
             strategy=self._pipeline.strategy,
             embedding=embedder.name if embedder else None,
-            keyword_index=self._keywords.kind,
+            keyword_index=self._keywords.engine,
             problems=[problem for problem in problems if problem],
         )
 

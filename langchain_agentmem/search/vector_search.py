@@ -17,7 +17,7 @@ from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import Selection
 from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
-from langchain_agentmem.storage.vector_index import VectorIndex
+from langchain_agentmem.storage.vector_index import VectorIndex, unit
 
 SPREAD_OVER = 100
 """How many candidates, the nearest, lend each other strength."""
@@ -120,9 +120,9 @@ class VectorSearch:
         self, request: SearchRequest, vector: Vectors, few: Mapping[int, str]
     ) -> list[tuple[str, float]]:
         """Compare the query with each of a few records."""
-        kind, unit = request.kind, vector / (float(np.linalg.norm(vector)) or 1.0)
+        kind = request.kind
         seqs, matrix = self._copies.read(kind, list(few), len(vector))
-        cosines = np.clip(matrix @ unit, -1.0, 1.0).tolist()
+        cosines = np.clip(matrix @ unit(vector), -1.0, 1.0).tolist()
         similarities = {few[seq]: cosine for seq, cosine in zip(seqs, cosines, strict=True)}
         without = [id_ for id_ in few.values() if id_ not in similarities]
         if without:

@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from langchain_agentmem.storage.kinds import Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, Condition, RecordKind
 from langchain_agentmem.storage.query import alternatives, together
 from langchain_agentmem.storage.selection import Selection
 from langchain_agentmem.storage.term_counts import TermCounts, averages
@@ -169,8 +169,7 @@ class Candidates:
         # What holds no term need not be read: SQLite sees that faster than Python would.
         holds = " OR ".join("instr(c0, ?)" for _ in terms)
         texts = self._connection.execute(
-            f"SELECT id, c0 FROM {self._table}_content "
-            f"WHERE id IN (SELECT value FROM json_each(?)) AND ({holds})",
+            f"SELECT id, c0 FROM {self._table}_content WHERE id {AMONG} AND ({holds})",
             (json.dumps(list(ids)), *(term.text for term in terms)),
         )
         scored: list[Row] = []

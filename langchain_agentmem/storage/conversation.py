@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from langchain_agentmem.storage.kinds import RecordKind
+from langchain_agentmem.storage.kinds import AMONG, RecordKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def surroundings(
 
     sql = (
         f"SELECT r.seq, {side('<', 'DESC')}, {side('>', 'ASC')} FROM {kind.name} r "
-        "WHERE r.seq IN (SELECT value FROM json_each(?))"
+        f"WHERE r.seq {AMONG}"
     )
     rows = connection.execute(sql, (json.dumps(list(seqs)),))
     return {seq: Surroundings(_numbers(before), _numbers(after)) for seq, before, after in rows}

@@ -22,7 +22,7 @@ from langchain_agentmem.storage.vectors import VectorHalf
 logger = logging.getLogger(__name__)
 
 VECTOR_INDEX = "vector index"
-OWNED_ELSEWHERE = (
+_EXAMINED_ELSEWHERE = (
     "another process has it open, and cares for it: it can be examined there, or once that has "
     "closed the memory"
 )
@@ -131,7 +131,7 @@ class Doctor:
         level = not pending or vectors.is_owned_elsewhere
         yield Finding("vector queue", ok=level, detail=detail if pending else "empty")
         if vectors.is_owned_elsewhere:
-            yield Finding(VECTOR_INDEX, ok=True, detail=OWNED_ELSEWHERE)
+            yield Finding(VECTOR_INDEX, ok=True, detail=_EXAMINED_ELSEWHERE)
             return
         if vectors.index is None:
             yield Finding(VECTOR_INDEX, ok=False, detail=vectors.problem or "not open")

@@ -111,8 +111,8 @@ class KeywordIndex:
         return f"{self._engine.name} {ANALYSIS_VERSION}"
 
     @property
-    def kind(self) -> str | None:
-        """The kind of index, for people to read."""
+    def engine(self) -> str | None:
+        """The name of SQLite's module behind it, or None where there is no index."""
         return None if self.problem else self._engine.name
 
     def add(
@@ -222,8 +222,8 @@ class KeywordIndex:
         if self._engine.name != "fts5":
             rows = self._rows(connection, kind, query.natural, condition, limit)
             return {id_: _strength(place) for _, id_, place in rows}, _ALL_RANKED
-        counts = self._counter.count(connection, kind, query.terms)
         table = self.table(kind)
+        counts = self._counter.count(connection, kind, table, query.terms)
         if selection is None:
             selection = select(connection, kind, condition)
         candidates = Candidates(connection, kind, table, condition, selection)

@@ -32,7 +32,7 @@ class Filter:
     """One filter of a search: an SQL condition with one `?`, and how its value is bound."""
 
     sql: str
-    bind: Callable[[Any], Any] = lambda value: value
+    bind: Callable[[Any], Any]
     facet: str | None = None
     """The column whose values are named when no visible record matches the filter."""
     listed: str | None = None
@@ -47,7 +47,7 @@ class Condition:
     sql: str
     parameters: tuple[Any, ...] = ()
     selective: bool = False
-    """False where it lets all live records through."""
+    """Whether it keeps out live records by more than what always holds of a kind."""
     seek: str | None = None
     """The same in the form that finds its records fastest through an index; None: `sql` is it."""
     listed: str | None = None
@@ -76,6 +76,10 @@ def distinct(table: str, column: str) -> str:
     )
 
 
+AMONG = "IN (SELECT value FROM json_each(?))"
+"""SQL behind a column whose value is in a list that travels as one JSON parameter: one prepared
+statement for any length."""
+
 LIVE = Condition("r.deleted_at IS NULL")
 """Everything but deleted records."""
 
@@ -85,7 +89,9 @@ class Context:
     """How records of a kind are understood with those around them in time.
 
     Attributes:
-        weights: What a neighbour counts beside the record itself: the next, the second next.
+        weights: What the words of a neighbour count beside those of the record itself: of the
+            next, the second next.
+        similarity_weights: The same for how similar a neighbour's vector is to the query.
         speaker_bonus: How much more a record weighs whose speaker the query names.
         counts: SQL condition that a neighbour meets, its table under the alias `{0}`.
     """
@@ -146,7 +152,7 @@ class RecordKind(Generic[RecordT, HitT]):
         """
         visible, parameters = visibility.where()
         parts = [LIVE.sql]
-        listed: dict[str, str] = {}
+        listed: Filter | None = None
         selective = visible != "1"
         if selective:
             parts.append(visible)
@@ -155,18 +161,19 @@ class RecordKind(Generic[RecordT, HitT]):
             selected = self.filters[name]
             parts.append(selected.sql)
             if selected.listed is not None:
-                listed[selected.listed] = selected.sql
+                listed = selected
             bound.append(selected.bind(value))
             selective = True
         if not whole:
             parts += [sql for name, sql in self.unless_filtered.items() if name not in filters]
         sql = " AND ".join(parts)
         seek = sql.replace(UNSCOPED, UNSCOPED_BY_INDEX)
-        for column, test in listed.items():
-            among = f"{distinct(self.name, column)} WHERE {test.replace(f'r.{column}', 'value')}"
-            seek = seek.replace(test, f"r.{column} IN ({among})")
-            return Condition(sql, tuple(bound), selective, seek, distinct(self.name, column))
-        return Condition(sql, tuple(bound), selective, seek)
+        if listed is None or listed.listed is None:
+            return Condition(sql, tuple(bound), selective, seek)
+        column, values = f"r.{listed.listed}", distinct(self.name, listed.listed)
+        among = f"{values} WHERE {listed.sql.replace(column, 'value')}"
+        seek = seek.replace(listed.sql, f"{column} IN ({among})")
+        return Condition(sql, tuple(bound), selective, seek, values)
 
     def to_row(self, record: RecordT) -> tuple[Any, ...]:
         """Return the values of `content`, `session_key`, ... in the order of `row_columns`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_agentmem.records import Message, Record, clean_id, to_epoch_us
 from langchain_agentmem.scopes import Visibility
-from langchain_agentmem.storage.kinds import KINDS, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, KINDS, RecordKind
 
 Owner = tuple[str, str]
 """Scope and scope id."""
@@ -119,8 +119,7 @@ def free_ids(connection: sqlite3.Connection, records: Sequence[Record]) -> set[s
     for kind in KINDS if ids else ():
         for column in ("id", "given_id"):
             taken = connection.execute(
-                f"SELECT {column} FROM {kind.name} "
-                f"WHERE {column} IN (SELECT value FROM json_each(?))",
+                f"SELECT {column} FROM {kind.name} WHERE {column} {AMONG}",
                 (listed,),
             )
             ids.difference_update(row[0] for row in taken)

@@ -16,14 +16,14 @@ from typing import Any
 from langchain_agentmem.records import SCOPES, Memory, Record, to_epoch_us, utc_now
 from langchain_agentmem.scopes import METADATA_NAMES_NO_SCOPE, Visibility
 from langchain_agentmem.storage import record_rows as rows
-from langchain_agentmem.storage.conversation import surroundings
+from langchain_agentmem.storage.conversation import Surroundings, surroundings
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.keyword_index import KeywordIndex
-from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, KINDS, LIVE, MEMORIES, Condition, RecordKind
 from langchain_agentmem.storage.record_rows import EVERYTHING
 from langchain_agentmem.storage.saving import Saved, Saving, touched
 from langchain_agentmem.storage.schema import MAY_BE_STRAY
-from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
+from langchain_agentmem.storage.selection import Selection, select
 from langchain_agentmem.storage.vector_queue import VectorQueue
 
 logger = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class RecordStore:
     def embedded_texts(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, str]:
         """Return the texts that are embedded, by id, of those of the records that are live."""
         columns = ", ".join(f"r.{name}" for name in kind.embedded_fields)
-        sql = f"SELECT r.id, {columns} FROM {kind.name} r WHERE r.id IN ({_LIST}) AND {LIVE.sql}"
+        sql = f"SELECT r.id, {columns} FROM {kind.name} r WHERE r.id {AMONG} AND {LIVE.sql}"
         with self._database.read() as connection:
             found = connection.execute(sql, (json.dumps(ids),)).fetchall()
         # No whole records: an import asks for each of them.
@@ -223,14 +223,14 @@ class RecordStore:
         self, kind: RecordKind, ids: Sequence[str], condition: Condition
     ) -> dict[str, sqlite3.Row]:
         """Read those of the records that meet the condition, by id."""
-        sql = f"SELECT r.* FROM {kind.name} r WHERE r.id IN ({_LIST}) AND {condition.sql}"
+        sql = f"SELECT r.* FROM {kind.name} r WHERE r.id {AMONG} AND {condition.sql}"
         with self._database.read() as connection:
-            rows = connection.execute(sql, (json.dumps(ids), *condition.parameters)).fetchall()
-        return {row["id"]: row for row in rows}
+            found = connection.execute(sql, (json.dumps(ids), *condition.parameters)).fetchall()
+        return {row["id"]: row for row in found}
 
     def matching(self, kind: RecordKind, ids: Sequence[str], condition: Condition) -> set[str]:
         """Return which of the ids belong to records that meet the condition."""
-        sql = f"SELECT r.id FROM {kind.name} r WHERE r.id IN ({_LIST}) AND {condition.sql}"
+        sql = f"SELECT r.id FROM {kind.name} r WHERE r.id {AMONG} AND {condition.sql}"
         with self._database.read() as connection:
             return {
                 row[0] for row in connection.execute(sql, (json.dumps(ids), *condition.parameters))
@@ -240,19 +240,36 @@ class RecordStore:
         self, kind: RecordKind, ids: Sequence[str], reach: int
     ) -> dict[str, list[list[str]]]:
         """Return the ids around each record: those next to it, second next, ... up to `reach`."""
+        around, names = self._surroundings(kind, ids, reach)
         return {
             id_: [
-                [*before[::-1][distance - 1 : distance], *after[distance - 1 : distance]]
+                [names[n] for n in each.at_distance(distance) if n in names]
                 for distance in range(1, reach + 1)
             ]
-            for id_, (before, after) in self.conversation(kind, ids, reach).items()
+            for id_, each in around.items()
         }
 
     def conversation(
         self, kind: RecordKind, ids: Sequence[str], reach: int
     ) -> dict[str, tuple[list[str], list[str]]]:
         """Return the ids before and after each record, in the order of the conversation."""
-        sql = f"SELECT seq, id FROM {kind.name} WHERE {{}} IN ({_LIST})"
+        around, names = self._surroundings(kind, ids, reach)
+        return {
+            id_: (
+                [names[n] for n in each.before[::-1] if n in names],
+                [names[n] for n in each.after if n in names],
+            )
+            for id_, each in around.items()
+        }
+
+    def _surroundings(
+        self, kind: RecordKind, ids: Sequence[str], reach: int
+    ) -> tuple[dict[str, Surroundings], dict[int, str]]:
+        """Return what stands around each record, by id, and the ids of that by row number.
+
+        One that is purged while it is looked up has no id any more.
+        """
+        sql = f"SELECT seq, id FROM {kind.name} WHERE {{}} {AMONG}"
         with self._database.read() as connection:
             own = dict(connection.execute(sql.format("id"), (json.dumps(list(ids)),)).fetchall())
             around = surroundings(connection, kind, own, reach)
@@ -260,19 +277,10 @@ class RecordStore:
             names = dict(
                 connection.execute(sql.format("seq"), (json.dumps(list(there)),)).fetchall()
             )
-        return {
-            own[seq]: (
-                # One that was purged meanwhile has no name any more.
-                [names[n] for n in each.before[::-1] if n in names],
-                [names[n] for n in each.after if n in names],
-            )
-            for seq, each in around.items()
-        }
+        return {own[seq]: each for seq, each in around.items()}, names
 
     def select(self, kind: RecordKind, condition: Condition) -> Selection:
         """Find out how many records meet a condition, and which, where they are few."""
-        if not condition.selective:
-            return EVERY_RECORD
         with self._database.read() as connection:
             return select(connection, kind, condition)
 
@@ -360,10 +368,6 @@ class RecordStore:
             self._queue.put(connection, kind, [row["id"]])
             changed[kind.name].append(row["id"])
         return changed
-
-
-# A list of ids travels as one JSON parameter: one prepared statement for any length.
-_LIST = "SELECT value FROM json_each(?)"
 
 
 def _filed(kind: RecordKind, fields: dict[str, Any], given: Collection[str] = ()) -> Any:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from langchain_agentmem.storage.kinds import Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, Condition, RecordKind
 
 FEWEST, MOST = 1000, 12_000
 """Up to how many records count as few, in a small database and in a large one."""
@@ -35,11 +35,6 @@ class Selection:
     share: float = 1.0
     few: Mapping[int, str] | None = None
 
-    @property
-    def matching(self) -> int:
-        """How many meet the condition, about."""
-        return round(self.share * self.total) if self.few is None else len(self.few)
-
 
 EVERY_RECORD = Selection(total=0)
 """Where nothing is filtered; nobody counted."""
@@ -56,18 +51,17 @@ def few_at_most(total: int) -> int:
 
 def select(connection: sqlite3.Connection, kind: RecordKind, condition: Condition) -> Selection:
     """Find out how many records meet a condition, and which, where they are few."""
+    if not condition.selective:
+        return EVERY_RECORD
     total = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {kind.name}").fetchone()[0]
-    if not condition.selective or not total:
+    if not total:
         return Selection(total)
     most = few_at_most(total)
     share = 1.0
     if total > most:
         # At even distances: what is filtered by is seldom spread with the same period.
         sample = [1 + (total - 1) * i // (_SAMPLE - 1) for i in range(_SAMPLE)]
-        sql = (
-            f"SELECT count(*) FROM {kind.name} r WHERE r.seq IN (SELECT value FROM json_each(?)) "
-            f"AND {condition.sql}"
-        )
+        sql = f"SELECT count(*) FROM {kind.name} r WHERE r.seq {AMONG} AND {condition.sql}"
         found = connection.execute(sql, (json.dumps(sample), *condition.parameters)).fetchone()[0]
         share = found / _SAMPLE
         if found >= _ENOUGH_IN_SAMPLE and share * total > _CLEARLY * most:

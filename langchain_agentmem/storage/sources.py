@@ -25,9 +25,7 @@ class Lent:
 
 
 def has_sources(connection: sqlite3.Connection, kind: RecordKind) -> bool:
-    """Tell whether any record of a kind names what it was distilled from."""
-    if kind.sources is None:
-        return False
+    """Tell whether any record of a kind that has `sources` names what it was distilled from."""
     row = connection.execute(f"SELECT EXISTS (SELECT 1 FROM {kind.name}_sources)").fetchone()
     return bool(row[0])
 

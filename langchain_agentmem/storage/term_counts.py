@@ -57,11 +57,15 @@ class TermCounter:
         self._kept: dict[tuple[str, QueryTerm], _Kept] = {}
 
     def count(
-        self, connection: sqlite3.Connection, kind: RecordKind, terms: Sequence[QueryTerm]
+        self,
+        connection: sqlite3.Connection,
+        kind: RecordKind,
+        table: str,
+        terms: Sequence[QueryTerm],
     ) -> TermCounts:
-        """Count the records that hold each of the terms. FTS5 only."""
+        """Count the records that hold each of the terms in an FTS5 table of the kind."""
         total = connection.execute(f"SELECT coalesce(max(seq), 0) FROM {kind.name}").fetchone()[0]
-        indexed, _ = averages(connection, f"{kind.name}_fts")
+        indexed, _ = averages(connection, table)
         counted = [self._count(connection, kind, term, total, indexed) for term in terms]
         return TermCounts(total, counted)
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import EMBEDDING_MODEL
+from langchain_agentmem.storage.vector_index import unit
 from langchain_agentmem.storage.vector_queue import QueueEntry
 
 _BATCH = 4096
@@ -56,12 +57,9 @@ class VectorCopies:
             written: The entries, at least one.
             vectors: The vector of each, (dim,) float32.
         """
-        matrix = np.stack(vectors).astype(np.float32)
-        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        units = matrix / np.where(lengths == 0, 1.0, lengths)
+        units = unit(np.stack(vectors).astype(np.float32))
         rows = [
-            (unit.tobytes(), entry.id, entry.seq)
-            for entry, unit in zip(written, units, strict=True)
+            (own.tobytes(), entry.id, entry.seq) for entry, own in zip(written, units, strict=True)
         ]
         with self._database.write() as connection:
             connection.executemany(
@@ -71,7 +69,7 @@ class VectorCopies:
                 rows,
             )
             connection.execute(
-                "DELETE FROM vector_queue WHERE seq IN (SELECT value FROM json_each(?))",
+                f"DELETE FROM vector_queue WHERE seq {AMONG}",
                 (json.dumps([entry.seq for entry in written]),),
             )
 
@@ -95,7 +93,7 @@ class VectorCopies:
         """
         sql = (
             f"SELECT seq, vector FROM {kind.name}_vectors "
-            "WHERE seq IN (SELECT value FROM json_each(?)) AND length(vector) = ? "
+            f"WHERE seq {AMONG} AND length(vector) = ? "
             f"AND {_OF_THIS_MODEL}"
         )
         with self._database.read() as connection:
@@ -130,19 +128,14 @@ class VectorCopies:
             f"CROSS JOIN {kind.name} r ON r.seq = v.seq "
             f"WHERE length(v.vector) = ? AND {_OF_THIS_MODEL} AND {condition.sql}"
         )
-        unit, best = _unit(vector), list[tuple[float, str]]()
+        direction, best = unit(vector), list[tuple[float, str]]()
         with self._database.read() as connection:
             cursor = connection.execute(
                 sql, (4 * len(vector), self._fingerprint, *condition.parameters)
             )
             while rows := cursor.fetchmany(_BATCH):
                 matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
-                cosines = np.clip(matrix.reshape(len(rows), -1) @ unit, -1.0, 1.0).tolist()
+                cosines = np.clip(matrix.reshape(len(rows), -1) @ direction, -1.0, 1.0).tolist()
                 found = ((-cosine, row[0]) for cosine, row in zip(cosines, rows, strict=True))
                 best = heapq.nsmallest(wanted, [*best, *found])
         return [(id_, -distance) for distance, id_ in best]
-
-
-def _unit(vector: Vectors) -> Vectors:
-    unit: Vectors = vector / (float(np.linalg.norm(vector)) or 1.0)
-    return unit

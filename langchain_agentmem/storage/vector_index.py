@@ -233,11 +233,10 @@ class VectorIndex:
         self, kind: RecordKind, vector: Vectors, ids: Sequence[str]
     ) -> dict[str, float]:
         """Return the exact cosine similarity (-1 to 1) of each of the ids that has a vector."""
-        unit = vector / (float(np.linalg.norm(vector)) or 1.0)
         stored = self.vectors(kind, ids)
         if not stored:
             return {}
-        cosines = np.stack(list(stored.values())) @ unit
+        cosines = np.stack(list(stored.values())) @ unit(vector)
         return dict(zip(stored, map(_clamp, cosines.tolist()), strict=True))
 
     @_chroma_call
@@ -250,9 +249,7 @@ class VectorIndex:
             if not stored["ids"]:
                 continue
             matrix = np.asarray(stored["embeddings"], dtype=np.float32)
-            lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-            unit = matrix / np.where(lengths == 0, 1.0, lengths)
-            found.update(zip(stored["ids"], unit, strict=True))
+            found.update(zip(stored["ids"], unit(matrix), strict=True))
         return found
 
     @_chroma_call
@@ -358,6 +355,14 @@ def _asked(query: Callable[[], T]) -> T:
         if _DELETED_MEANWHILE not in str(error):
             raise
     return query()
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Return vectors, (dim,) or (n, dim) float32, at the length of 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths[lengths == 0] = 1.0
+    scaled: Vectors = vectors / lengths
+    return scaled
 
 
 def _clamp(similarity: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_agentmem.scopes import Visibility
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
-from langchain_agentmem.storage.kinds import KINDS, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, KINDS, RecordKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class VectorQueue:
     def take(self, limit: int, kind: str, ids: Sequence[str]) -> list[QueueEntry]:
         """Return up to `limit` entries of these records, oldest first, without removing them."""
         return self._entries(
-            "kind = ? AND id IN (SELECT value FROM json_each(?))",
+            f"kind = ? AND id {AMONG}",
             (kind, json.dumps(list(ids))),
             limit,
         )
@@ -117,7 +117,7 @@ class VectorQueue:
         return not row[0]
 
     def pending(self, visibility: Visibility | None = None) -> int:
-        """Count the entries, or those of live records that are visible."""
+        """Count the entries; with a visibility, those of live records alone that it lets see."""
         with self._database.read() as connection:
             if visibility is None:
                 count = connection.execute("SELECT count(*) FROM vector_queue").fetchone()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from langchain_agentmem.storage.conversation import Surroundings, line_of, surroundings, within
-from langchain_agentmem.storage.kinds import Condition, Context, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, Condition, Context, RecordKind
 from langchain_agentmem.storage.text import QueryTerm, query_terms
 
 WINDOW_HITS = 30
@@ -121,7 +121,7 @@ def _read_lines(
     connection: sqlite3.Connection, table: str, terms: Sequence[QueryTerm], seqs: set[int]
 ) -> dict[int, _Line]:
     rows = connection.execute(
-        f"SELECT rowid, terms FROM {table} WHERE rowid IN (SELECT value FROM json_each(?))",
+        f"SELECT rowid, terms FROM {table} WHERE rowid {AMONG}",
         (json.dumps(list(seqs)),),
     )
     lines: dict[int, _Line] = {}
@@ -144,8 +144,7 @@ def _read_messages(
 ) -> tuple[dict[int, frozenset[str]], dict[int, str]]:
     """Return the speakers' names as terms, and the ids, of those that meet the condition."""
     rows = connection.execute(
-        f"SELECT r.seq, r.id, r.name FROM {kind.name} r "
-        f"WHERE r.seq IN (SELECT value FROM json_each(?)) AND {condition.sql}",
+        f"SELECT r.seq, r.id, r.name FROM {kind.name} r WHERE r.seq {AMONG} AND {condition.sql}",
         (json.dumps(seqs), *condition.parameters),
     )
     speakers: dict[int, frozenset[str]] = {}

@@ -185,13 +185,13 @@ def test_a_common_term_is_counted_once_and_anew_when_the_memory_has_grown() -> N
         store.save(MEMORIES, [Memory(content=f"tea {i}") for i in range(100)])
         counter, asked = term_counts.TermCounter(), terms("tea", "rare")
         with database.read() as connection:
-            assert counter.count(connection, MEMORIES, asked).matching == [100, 0]
+            assert counter.count(connection, MEMORIES, "memories_fts", asked).matching == [100, 0]
         store.save(MEMORIES, [Memory(content="tea again"), Memory(content="rare tea")])
         with database.read() as connection:
-            assert counter.count(connection, MEMORIES, asked).matching == [100, 1]
+            assert counter.count(connection, MEMORIES, "memories_fts", asked).matching == [100, 1]
         store.save(MEMORIES, [Memory(content=f"tea once more {i}") for i in range(100)])
         with database.read() as connection:
-            assert counter.count(connection, MEMORIES, asked).matching == [202, 1]
+            assert counter.count(connection, MEMORIES, "memories_fts", asked).matching == [202, 1]
 
 
 @pytest.mark.usefixtures("bounded")
@@ -205,7 +205,7 @@ def test_a_term_whose_records_go_is_counted_anew(remove: str) -> None:
 
         def count() -> int:
             with database.read() as connection:
-                return counter.count(connection, MEMORIES, asked).matching[0]
+                return counter.count(connection, MEMORIES, "memories_fts", asked).matching[0]
 
         assert count() == 200
         getattr(store, remove)(f"tea{i}" for i in range(4))

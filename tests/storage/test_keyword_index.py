@@ -48,7 +48,7 @@ def keywords() -> Iterator[Keywords]:
 
 def test_a_new_index_is_ready_and_empty(keywords: Keywords) -> None:
     assert keywords.index.problem is None
-    assert keywords.index.kind == "fts5"
+    assert keywords.index.engine == "fts5"
     assert keywords.search("anything") == []
     keywords.check()
 
@@ -244,7 +244,7 @@ def test_without_fts5_there_is_no_index_and_a_reason(monkeypatch: pytest.MonkeyP
         keywords.save("red")
         keywords.store.delete(["red"])
         keywords.store.purge(["red"])
-        assert keywords.index.kind is None
+        assert keywords.index.engine is None
         assert "no FTS" in (keywords.index.problem or "")
         assert keywords.search("red") == []
 

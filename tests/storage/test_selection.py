@@ -87,7 +87,7 @@ def test_of_few_all_are_known(
     found = select(database, kind, asked)
 
     assert found.few is not None
-    assert len(found.few) == found.matching == matching
+    assert len(found.few) == matching
     with database.read() as connection:
         sql = f"SELECT r.seq, r.id FROM {kind.name} r WHERE {asked.sql}"  # noqa: S608
         assert dict(connection.execute(sql, asked.parameters).fetchall()) == found.few
