@@ -118,13 +118,3 @@ def test_an_invented_filter_cannot_forge_an_answer(tool: MemorySearchTool, inven
     assert message.startswith('No memory has type "')
     assert message.isprintable()
     assert "</" not in message
-
-
-def test_a_selective_scene_does_not_starve_the_answer(keyword_memory: AgentMemory) -> None:
-    """Case 13."""
-    keyword_memory.add_memories(
-        [Memory(content=f"desk number {n}", scene_name="travel") for n in range(200)]
-        + [Memory(content=f"the desk {n}", scene_name="Home office") for n in range(2)]
-    )
-    output = search(MemorySearchTool(memory=keyword_memory), query="desk number", scene="home")
-    assert [entry.content for entry in output.entries] == ["the desk 0", "the desk 1"]
