@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
 from servers.openai_embeddings import KEY, EmbeddingServer
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings
@@ -17,6 +18,10 @@ FOREIGN = ("AGENTMEM_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_")
 for name in set(os.environ) - KEPT:
     if name.upper().startswith(FOREIGN) or name.lower().endswith("_proxy"):
         del os.environ[name]
+
+# A busy machine is no reason to fail.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture
