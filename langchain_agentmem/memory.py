@@ -8,6 +8,7 @@ from typing import Any, Self, Unpack, cast
 from langchain_agentmem.arguments import ids_argument, text_argument
 from langchain_agentmem.capture import as_memories, as_messages
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, embedding_of_store
+from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Memory, MemoryChanges, Message
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.scopes import Config
@@ -385,13 +386,18 @@ class AgentMemory(Searching, Transfer, Upkeep):
 
     def _report(self, kind: RecordKind, saved: Saved, skipped: int = 0) -> WriteReport:
         done = self._vectors.level(kind, saved.changed)
+        problem = done.problem
+        try:
+            pending = self._vectors.pending()
+        except StorageError as error:  # the records are saved, whatever fails by now
+            pending, problem = len(set(saved.changed)) - done.written, problem or str(error)
         return WriteReport(
             saved=len(set(saved.changed)),
             duplicates=saved.duplicates,
             indexed=done.written,
-            pending=self._vectors.pending(),
+            pending=max(0, pending),
             skipped=skipped,
-            problem=done.problem,
+            problem=problem,
             conflicts=saved.conflicts,
             records=saved.records,
         )

@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import chromadb
 import pytest
@@ -30,6 +31,7 @@ from langchain_agentmem import (
     WriteReport,
 )
 from langchain_agentmem.storage.database import Database
+from langchain_agentmem.storage.vector_queue import VectorQueue
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 ANNA = {"configurable": {"user_id": "anna", "thread_id": "t1"}}
@@ -195,6 +197,14 @@ class TestAddingMemories:
         assert (added.type, added.priority, added.scene_name) == ("persona", 80, "editor setup")
         assert (added.scope, added.scope_id, added.tags) == ("user", "anna", ["ui"])
         assert (added.created_at, added.metadata) == (NOON, {"source": "chat"})
+
+    def test_what_fails_behind_the_commit_is_told_and_not_raised(self, memory: AgentMemory) -> None:
+        broken = mock.patch.object(VectorQueue, "pending", side_effect=StorageError("disk gone"))
+        with broken:
+            report = memory.add_memories([Memory(content="green tea"), Memory(content="oak")])
+
+        assert (report.saved, report.problem) == (2, "disk gone")
+        assert sorted(contents(memory, "tea oak")) == ["green tea", "oak"]
 
     def test_the_same_text_is_saved_once_and_the_first_saying_stands(
         self, keyword_memory: AgentMemory
