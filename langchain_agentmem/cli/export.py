@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from langchain_agentmem.cli.options import DEFAULT_FOLDER, Folder, fail, open_memory
+from langchain_agentmem.cli.options import (
+    DEFAULT_FOLDER,
+    Folder,
+    User,
+    config_of,
+    fail,
+    open_memory,
+)
 from langchain_agentmem.errors import AgentMemoryError
 
 
@@ -35,14 +42,18 @@ def export(
     replace: Annotated[
         bool, typer.Option("--replace", help="Write over files that are there.")
     ] = False,
+    user: User = None,
     memory: Folder = DEFAULT_FOLDER,
 ) -> None:
     """Export everything but deleted records; `agentmem import` reads it back unchanged."""
+    config = config_of(user)
     to_stdout = str(path) == "-"
     to = codecs.getwriter("utf-8")(sys.stdout.buffer) if to_stdout else path
     with open_memory(memory, "none", must_exist=True) as opened:
         try:
-            counts = opened.export(to, only=only.value if only else None, replace=replace)
+            counts = opened.export(
+                to, only=only.value if only else None, replace=replace, config=config
+            )
             sys.stdout.flush()
         except BrokenPipeError:  # whoever reads has enough
             raise

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.cli.options import (
+    DEFAULT_FOLDER,
+    Embedding,
+    Folder,
+    User,
+    config_of,
+    fail,
+    open_memory,
+)
 from langchain_agentmem.cli.sync import progress_bar
 from langchain_agentmem.errors import AgentMemoryError
 
@@ -58,6 +66,7 @@ def import_records(
         bool,
         typer.Option("--replace", help="Replace records that are there in another version."),
     ] = False,
+    user: User = None,
     memory: Folder = DEFAULT_FOLDER,
     embedding: Embedding = None,
 ) -> None:
@@ -67,6 +76,7 @@ def import_records(
     from langchain_agentmem.interchange import count_lines
     from langchain_agentmem.reports import ImportReport
 
+    config = config_of(user)
     chosen = None if file_format is FileFormat.AUTO else Format(file_format.value)
     try:
         sources = [(path, *source) for path in paths for source in sources_of(path, chosen)]
@@ -88,6 +98,7 @@ def import_records(
                         opened,
                         read(file, source, used, session),
                         replace=replace,
+                        config=config,
                         progress=lambda count: progress.advance(task, count),
                     )
                 except ValueError as error:  # of this file; the others are read all the same

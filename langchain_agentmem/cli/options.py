@@ -10,6 +10,7 @@ from langchain_agentmem.errors import AgentMemoryError, describe
 if TYPE_CHECKING:
     from langchain_agentmem.embeddings.provider import EmbeddingChoice
     from langchain_agentmem.memory import AgentMemory
+    from langchain_agentmem.scopes import Config
 
 Folder = Annotated[
     Path,
@@ -22,6 +23,14 @@ Embedding = Annotated[
     typer.Option(
         help="Embedding provider: local, chroma, openai_compatible or none. "
         "Default: the AGENTMEM_EMBEDDING_* settings, else local where it is installed.",
+        show_default=False,
+    ),
+]
+User = Annotated[
+    str | None,
+    typer.Option(
+        help="Only what a turn of this user sees; an import files under this user what names no "
+        "owner. Default: everything, filed under nobody.",
         show_default=False,
     ),
 ]
@@ -42,6 +51,18 @@ def open_memory(
         return AgentMemory.open(folder, embedding=embedding)
     except (AgentMemoryError, ValueError) as error:
         fail(describe(error))
+
+
+def config_of(user: str | None) -> "Config | None":
+    """Return the config of a turn of this user, None for nobody's; a blank name ends the command.
+
+    A blank one would be taken for nobody's, and reach everybody's records.
+    """
+    if user is None:
+        return None
+    if not user.strip():
+        fail("--user names nobody: leave it out for what everybody said")
+    return {"configurable": {"user_id": user}}
 
 
 def fail(message: str) -> Never:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.cli.options import (
+    DEFAULT_FOLDER,
+    Embedding,
+    Folder,
+    User,
+    config_of,
+    fail,
+    open_memory,
+)
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
@@ -43,9 +51,7 @@ def search(
     role: Annotated[
         str | None, typer.Option(help="Conversations: only of this role, such as user or tool.")
     ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="Only what a turn of this user sees; default: everything.")
-    ] = None,
+    user: User = None,
     after: Annotated[str | None, typer.Option(help="Only from this time on, ISO 8601.")] = None,
     before: Annotated[str | None, typer.Option(help="Only up to this time, ISO 8601.")] = None,
     min_similarity: Annotated[
@@ -70,8 +76,6 @@ def search(
     """Search a memory, and print what an agent would read."""
     from langchain_agentmem.tools.formatting import format_memories, format_messages
 
-    if user is not None and not user.strip():
-        fail("--user names nobody: leave it out to search what everybody said")
     options: dict[str, Any] = {
         "session_key": session,
         "after": after,
@@ -79,7 +83,7 @@ def search(
         "min_similarity": min_similarity,
         "half_life_days": half_life_days,
         "diversity": diversity,
-        "config": None if user is None else {"configurable": {"user_id": user}},
+        "config": config_of(user),
         "explain": explain,
     }
     if where is Where.MEMORIES:

@@ -65,6 +65,28 @@ def test_one_kind_can_be_exported_alone(folder: Path, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["messages.jsonl"]
 
 
+def test_what_one_user_sees_can_be_exported_alone(folder: Path) -> None:
+    with AgentMemory.open(folder, embedding="none") as memory:
+        for user in ("ann", "ben"):
+            said = Message(id=user, role="user", content=f"I am {user}")
+            memory.add_messages(user, [said], config={"configurable": {"user_id": user}})
+
+    result = run("export", "-", "-m", folder, "--user", "ann")
+
+    assert result.exit_code == 0, result.output
+    assert "I am ann" in result.stdout
+    assert "I am ben" not in result.stdout
+
+
+@pytest.mark.parametrize("user", ["", " "])
+def test_a_user_who_is_nobody_is_refused(folder: Path, tmp_path: Path, user: str) -> None:
+    """As from an unset variable: it must not write what everybody said."""
+    result = run("export", tmp_path / "out", "-m", folder, "--user", user)
+    assert result.exit_code == 2
+    assert "--user names nobody" in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_export_makes_no_memory(tmp_path: Path) -> None:
     result = run("export", tmp_path / "out", "-m", tmp_path / "nowhere")
     assert result.exit_code == 2

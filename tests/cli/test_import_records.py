@@ -169,6 +169,36 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "m").exists()
 
 
+def seen_by(folder: Path, user: str) -> set[str]:
+    config = {"configurable": {"user_id": user}}
+    with AgentMemory.open(folder, embedding="none") as memory:
+        memories = memory.search_memories("roof", config=config).results
+        messages = memory.search_conversations("roof", config=config).results
+    return {hit.content for hit in memories} | {hit.content for hit in messages}
+
+
+def test_records_without_an_owner_are_filed_under_the_user_that_is_named(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "a.jsonl",
+        message(),
+        {"content": "mends a roof", "type": "episodic"},
+        message(id="2", content="ben's roof", scope="user", scope_id="ben"),
+    )
+    result = run(file, "-m", tmp_path / "m", "--user", "ann")
+    assert result.exit_code == 0, result.output
+    assert seen_by(tmp_path / "m", "ann") == {"the roof leaks", "mends a roof"}
+    assert seen_by(tmp_path / "m", "ben") == {"ben's roof"}
+
+
+@pytest.mark.parametrize("user", ["", " "])
+def test_a_user_who_is_nobody_is_refused(tmp_path: Path, user: str) -> None:
+    file = write(tmp_path / "a.jsonl", message())
+    result = run(file, "-m", tmp_path / "m", "--user", user)
+    assert result.exit_code == 2
+    assert "--user names nobody" in result.output
+    assert not (tmp_path / "m").exists()
+
+
 def test_all_conversations_of_the_evaluation_data(tmp_path: Path, data_folder: Path) -> None:
     folders = sorted((data_folder / "locomo").glob("conv-*"))
     result = run(*folders, "-m", tmp_path / "m")
