@@ -5,9 +5,11 @@ What `write_line` writes, `read_records` reads back as the same record.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +88,23 @@ def count_lines(path: Path) -> int:
 def read_records(path: Path, prefix: str = "") -> Iterator[Line]:
     """Read a file line by line; blank lines are passed over.
 
+    A message without id and time could not be told from itself when the file is read again: it gets
+    an id, of what it says and of how often the same was said before.
+
     Args:
         path: The file, UTF-8.
         prefix: Put before ids and session keys, so that equal ones of different sources stay
             apart.
     """
+    said: Counter[str] = Counter()
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.strip():
                 continue
             try:
                 record = _read(raw, prefix)
+                if isinstance(record, Message):
+                    record = _with_id(record, said)
             except ValidationError as error:
                 yield Line(path, number, None, describe(error))
             except ValueError as error:
@@ -119,6 +127,16 @@ def write_line(record: Record) -> str:
         if name in _ALWAYS_WRITTEN or value not in (unless_given, [], {}):
             fields[name] = format_time(value) if isinstance(value, datetime) else value
     return f"{json.dumps(fields, ensure_ascii=False).translate(_LINE_ENDS)}\n"
+
+
+def _with_id(message: Message, said: Counter[str]) -> Message:
+    if message.id or "recorded_at" in message.model_fields_set:
+        return message
+    parts = (message.session_key, message.role, message.name, message.content)
+    owner = (message.scope, message.scope_id)
+    digest = blake2b(json.dumps([*owner, *parts]).encode(), digest_size=10).hexdigest()
+    said[digest] += 1
+    return message.model_copy(update={"id": f"line-{digest}-{said[digest]}"})
 
 
 def _read(raw: bytes, prefix: str) -> Record:

@@ -146,3 +146,29 @@ def test_a_line_nested_too_deeply_is_named_and_the_rest_is_kept(file: Path) -> N
 
     assert (bad.record, bad.problem) == (None, "is nested too deeply")
     assert good.record is not None
+
+
+def test_messages_without_id_and_time_are_the_same_when_read_again(
+    file: Path, keyword_memory: AgentMemory
+) -> None:
+    said = [("s", "yes"), ("s", "Is the roof done?"), ("s", "yes"), ("t", "yes")]
+    lines = [{"session_key": s, "role": "user", "content": text} for s, text in said]
+    bad = {"session_key": "s", "role": "user"}
+    file.write_text("\n".join(map(json.dumps, [lines[0], bad, *lines[1:]])))
+    first = import_lines(keyword_memory, read_records(file))
+    file.write_text("\n".join(map(json.dumps, [lines[0], {**bad, "content": "ok"}, *lines[1:]])))
+    again = import_lines(keyword_memory, read_records(file))
+
+    assert (first.messages, first.skipped) == (4, 1)
+    assert (again.messages, again.duplicates, again.conflicts) == (1, 4, 0)
+    assert keyword_memory.status().messages == 5
+
+
+def test_a_time_or_an_id_of_its_own_stands(file: Path) -> None:
+    line = {"session_key": "s", "role": "user", "content": "yes"}
+    own = [{**line, "id": "m1"}, {**line, "recorded_at": "2023-05-08T12:00:00Z"}]
+    file.write_text("\n".join(map(json.dumps, own)))
+
+    records = [line.record for line in read_records(file)]
+
+    assert [record and record.id for record in records] == ["m1", ""]
