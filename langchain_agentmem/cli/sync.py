@@ -48,7 +48,9 @@ def progress_bar() -> "Progress":
 
 
 def sync(memory: Folder = DEFAULT_FOLDER, embedding: Embedding = None) -> None:
-    """Write the vectors that are missing. Exits with 1 if some are missing still."""
+    """Write the vectors that are missing. Exits with 1 if that fails or some are missing still."""
+    from langchain_agentmem.storage.vectors import OWNED_ELSEWHERE
+
     with open_memory(memory, embedding, must_exist=True) as opened:
         try:
             with progress_bar() as progress:
@@ -61,5 +63,7 @@ def sync(memory: Folder = DEFAULT_FOLDER, embedding: Embedding = None) -> None:
     typer.echo(f"{memory}: wrote {report.indexed} vectors, {report.pending} are missing")
     if report.problem:
         typer.echo(f"Note: {report.problem}", err=True)
-    if report.pending:
+    # A process that has the vector index cares for it: with nothing missing all is well. Any other
+    # problem means that vectors are wanted and cannot be had, however few are known to be missing.
+    if report.pending or report.problem not in (None, OWNED_ELSEWHERE):
         raise typer.Exit(1)

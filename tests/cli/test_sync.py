@@ -63,6 +63,18 @@ def test_a_missing_setting_is_named(folder: Path) -> None:
     assert result.stderr.startswith("Note: embedding is off: set embedding.api_key")
 
 
+def test_an_embedding_that_is_off_is_a_failure_even_where_no_vector_is_missing(
+    folder: Path,
+) -> None:
+    run("-m", folder, "--embedding", "local")
+
+    result = run("-m", folder, "--embedding", "openai_compatible")
+
+    assert result.exit_code == 1
+    assert result.stdout == f"{folder}: wrote 0 vectors, 0 are missing\n"
+    assert result.stderr.startswith("Note: embedding is off: set embedding.api_key")
+
+
 def test_a_service_that_fails_is_told_of_and_its_work_is_kept(
     folder: Path, server: EmbeddingServer
 ) -> None:
@@ -98,6 +110,18 @@ def test_another_process_that_has_the_index_is_told_of(
     result = run("-m", folder, "--embedding", "local")
 
     assert result.exit_code == 1
+    assert "another process has the vector index of this folder" in result.stderr
+
+
+def test_another_process_that_has_the_index_is_no_failure_where_nothing_is_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("-m", folder, "--embedding", "local")
+    monkeypatch.setattr(Ownership, "acquire", lambda _: False)
+
+    result = run("-m", folder, "--embedding", "local")
+
+    assert result.exit_code == 0
     assert "another process has the vector index of this folder" in result.stderr
 
 
