@@ -209,6 +209,25 @@ class VectorBranch:
 
     # --- what an answer needs beside ---
 
+    def without(
+        self, request: SearchRequest, vector: Branch, excluded: Condition, plan: Plan
+    ) -> Branch:
+        """Return the answer of the vectors without what the query excludes.
+
+        Only the keyword index knows what that is, and only once it has found something: among the
+        nearest there may be nothing else, so that the vectors are asked again.
+        """
+        nearest = self._nearest
+        if vector.vector is None or nearest is None:
+            return vector
+        try:
+            found = self._limited(nearest.search, request, vector.vector, plan.selection, excluded)
+        except Exception as error:  # noqa: BLE001  (what was found remains)
+            note = f"vector search left out what is excluded alone: {describe(error)}"
+            return replace(vector, note=note)
+        plan.steps.append(f"vectors, less what the query excludes: {found.method}")
+        return replace(vector, ranking=found.ranking, similarity=found.similarity)
+
     def drop_dissimilar(
         self, request: SearchRequest, keyword: Branch, vector: Branch
     ) -> tuple[Branch, Branch, str | None]:

@@ -131,6 +131,8 @@ class SearchPipeline:
     def _finish(
         self, request: SearchRequest[HitT], plan: Plan, keyword: Branch, vector: Branch
     ) -> SearchResult[HitT]:
+        if keyword.excluded is not None:
+            vector = self._branch.without(request, vector, keyword.excluded, plan)
         backlog = self._vectors.backlog(request.visibility)
         range_note = note_of_range(request)
         notes = [note for note in (keyword.note, vector.note, backlog, range_note) if note]

@@ -14,6 +14,7 @@ import numpy as np
 
 from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.search.request import SearchRequest
+from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import Selection
 from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
@@ -52,18 +53,31 @@ class VectorSearch:
         self._index = index
         self._copies = copies
 
-    def search(self, request: SearchRequest, vector: Vectors, selection: Selection) -> Nearest:
+    def search(
+        self,
+        request: SearchRequest,
+        vector: Vectors,
+        selection: Selection,
+        excluded: Condition | None = None,
+    ) -> Nearest:
         """Rank the records nearest to a query, all of them matching the request.
+
+        Args:
+            request: What is searched, and how many candidates it takes.
+            vector: The query's vector, (dim,) float32.
+            selection: How many records match.
+            excluded: What a record must meet besides.
 
         The score is the cosine. Where records are understood with those around them, it is the
         mean cosine of a record and its neighbours, weighted; those that are not near themselves
         count as near as the last candidate is.
         """
-        context = request.kind.context
+        context, wanted = request.kind.context, request.candidates
         if context is None:
-            found, method = self._near(request, vector, request.candidates, selection)
+            found, method = self._near(request, vector, wanted, selection, excluded)
             return Nearest(found, dict(found), method)
-        found, method = self._near(request, vector, max(request.candidates, SPREAD_OVER), selection)
+        wanted = max(wanted, SPREAD_OVER)
+        found, method = self._near(request, vector, wanted, selection, excluded)
         similarity = dict(found)
         if not found:
             return Nearest([], similarity, method)
@@ -84,13 +98,24 @@ class VectorSearch:
         return Nearest([*ranking, *found[SPREAD_OVER:]], similarity, method)
 
     def _near(
-        self, request: SearchRequest, vector: Vectors, wanted: int, selection: Selection
+        self,
+        request: SearchRequest,
+        vector: Vectors,
+        wanted: int,
+        selection: Selection,
+        excluded: Condition | None,
     ) -> tuple[list[tuple[str, float]], str]:
+        matches = request.condition.and_also(excluded)
         if selection.few is not None:
-            found = self._exact(request, vector, selection.few)[:wanted]
-            return found, f"the query was compared with each of the {len(selection.few):,}"
+            few = selection.few
+            if excluded is not None:
+                left = self._store.matching(request.kind, list(few.values()), matches)
+                few = {seq: id_ for seq, id_ in few.items() if id_ in left}
+            found = self._exact(request, vector, few)
+            all_of = "each" if len(found) == len(few) else f"the {len(found):,} with a vector"
+            return found[:wanted], f"the query was compared with {all_of} of the {len(few):,}"
         k = neighbours_for(wanted, selection)
-        condition = request.condition.and_also(up_to_date(request.kind))
+        condition = matches.and_also(up_to_date(request.kind))
         while True:
             near = self._index.query(request.kind, vector, k)
             allowed = self._store.matching(request.kind, [id_ for id_, _ in near], condition)
@@ -100,7 +125,7 @@ class VectorSearch:
             k *= _WIDENING
         method = f"{len(found):,} of the {len(near):,} nearest match"
         if len(found) < wanted and self._copies.more_than(request.kind, len(near)):
-            compared = self._copies.nearest(request.kind, vector, request.condition, wanted)
+            compared = self._copies.nearest(request.kind, vector, matches, wanted)
             found = _in_order(dict(found) | dict(compared))
             method += "; as there are more vectors, the query was compared with all that do"
         return found[:wanted], method

@@ -9,7 +9,7 @@ import logging
 import math
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from langchain_agentmem.errors import StorageError
@@ -19,8 +19,8 @@ from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.full_text import ENGINES, Engine
 from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import KEYWORD_INDEX
-from langchain_agentmem.storage.selection import Selection, select
-from langchain_agentmem.storage.sources import has_sources, lent_by_sources
+from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
+from langchain_agentmem.storage.sources import Lent, has_sources, lends, lent_by_sources
 from langchain_agentmem.storage.term_counts import TermCounter
 from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text
 from langchain_agentmem.storage.windows import (
@@ -37,6 +37,8 @@ _MOST_LEVELS = 500
 _REBUILD_BATCH = 1000
 _WHERE_WRITTEN = "open this memory once where it can be written"
 _ALL_RANKED = "all that matches was ranked"
+_ENOUGH_LEND = WINDOW_HITS // 2
+"""How many of the best sources must lend, or else those that lend nothing are left out."""
 _TOO_DEEP = re.compile(r"malformed MATCH|expression tree is too large|parser stack overflow")
 
 
@@ -189,13 +191,13 @@ class KeywordIndex:
             scores, method = self._match(
                 connection, kind, parsed, condition, limit, selection=selection
             )
-            lent = {}
+            lent: dict[str, Lent] = {}
             if kind.sources and source_condition and has_sources(connection, kind):
-                # Always as many, so that the order does not depend on the limit.
-                matching, _ = self._match(
-                    connection, kind.sources, parsed, source_condition, WINDOW_HITS
+                few = selection.few if selection else None
+                lent = self._lent(
+                    connection, kind, parsed, condition, source_condition=source_condition, few=few
                 )
-                lent = lent_by_sources(connection, kind, matching, condition)
+                method += f"; {len(lent):,} by what they were distilled from"
         for id_, each in lent.items():
             scores[id_] = scores.get(id_, 0.0) + each.score
         ranking = sorted(scores.items(), key=lambda item: -item[1])  # stable: ties keep their order
@@ -204,6 +206,30 @@ class KeywordIndex:
             sources={id_: each.source for id_, each in lent.items()},
             method=method,
         )
+
+    def _lent(
+        self,
+        connection: sqlite3.Connection,
+        kind: RecordKind,
+        query: query_language.KeywordQuery,
+        condition: Condition,
+        *,
+        source_condition: Condition,
+        few: Mapping[int, str] | None,
+    ) -> dict[str, Lent]:
+        """Find what is lent by the best sources, always as many, whatever the limit."""
+        sources = kind.sources
+        assert sources is not None  # noqa: S101  (it was asked for)
+        best, _ = self._match(connection, sources, query, source_condition, WINDOW_HITS)
+        lent = lent_by_sources(connection, kind, best, condition)
+        if len(best) < WINDOW_HITS or len({each.source for each in lent.values()}) >= _ENOUGH_LEND:
+            return lent
+        # Most of the best are the source of nothing that is looked for: only those that are count.
+        lending = source_condition.and_also(lends(kind, few))
+        best, _ = self._match(
+            connection, sources, query, lending, WINDOW_HITS, selection=EVERY_RECORD
+        )
+        return lent_by_sources(connection, kind, best, condition)
 
     def _match(
         self,

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from langchain_agentmem.storage.kinds import Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, Condition, RecordKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,22 @@ def has_sources(connection: sqlite3.Connection, kind: RecordKind) -> bool:
     """Tell whether any record of a kind that has `sources` names what it was distilled from."""
     row = connection.execute(f"SELECT EXISTS (SELECT 1 FROM {kind.name}_sources)").fetchone()
     return bool(row[0])
+
+
+def lends(kind: RecordKind, few: Mapping[int, str] | None) -> Condition:
+    """Return the condition on a source that a record was distilled from it.
+
+    Args:
+        kind: A kind of record that has `sources`.
+        few: Only these records count, ids by row number; None: all.
+    """
+    among = "" if few is None else f" AND link.seq {AMONG}"
+    return Condition(
+        f"EXISTS (SELECT 1 FROM {kind.name}_sources link "
+        f"WHERE link.source IN (r.id, r.given_id){among})",
+        () if few is None else (json.dumps(list(few)),),
+        selective=True,
+    )
 
 
 def lent_by_sources(

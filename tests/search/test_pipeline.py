@@ -764,3 +764,32 @@ async def test_conversations_are_searched_the_same_way(cats: AgentMemory, query:
     assert [hit.content for hit in found.results] == [hit.content for hit in expected.results]
     assert [hit.score for hit in found.results] == [hit.score for hit in expected.results]
     assert found.strategy == expected.strategy
+
+
+@pytest.mark.parametrize("scene", [None, "home"])
+def test_what_a_not_excludes_takes_nobodys_place(
+    memory: AgentMemory, search: Search, scene: str | None
+) -> None:
+    garages = [
+        Memory(id=f"g{i}", content=f"The roof of garage {i} leaks", scene_name="home")
+        for i in range(150)
+    ]
+    others = [f"The rooftop of house {i} drips" for i in range(20)]
+    memory.add_memories(garages)
+    memory.add_memories(
+        Memory(content=content, scene_name="home")
+        for content in ["The roof of the attic is blue", *others]
+    )
+    memory.add_memories(Memory(content=f"Elsewhere {i}") for i in range(150))
+
+    def contents() -> list[str]:
+        found = search(memory, "roof NOT garage", limit=10, scene=scene)
+        assert found.strategy == "hybrid"
+        return [hit.content for hit in found.results]
+
+    beside = contents()
+    memory.delete([garage.id for garage in garages])
+
+    assert beside[0] == "The roof of the attic is blue"
+    assert len(beside) == 10
+    assert beside == contents()

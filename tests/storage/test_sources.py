@@ -91,6 +91,25 @@ def test_a_memory_that_is_gone_is_not_found_by_its_source(linked: AgentMemory, h
         assert found(linked) == ["visit"]
 
 
+@pytest.mark.parametrize("scene", ["hobby", None])
+@pytest.mark.parametrize("lend_to", ["nothing", "another scene"])
+def test_better_sources_of_nothing_that_is_looked_for_are_passed_over(
+    keyword_memory: AgentMemory, lend_to: str, scene: str | None
+) -> None:
+    better = [told(f"n{i}", "zeppelin quarry") for i in range(100)]
+    keyword_memory.add_messages("s", [*better, told()])
+    keyword_memory.add_memories([distilled("d1", scene_name="hobby")])
+    if lend_to == "another scene":
+        keyword_memory.add_memories(
+            distilled(m.id, id=f"o{m.id}", content=f"Note {m.id}", scene_name="work")
+            for m in better
+        )
+        scene = "hobby"  # without a filter, those that lend more come first
+
+    (hit,) = keyword_memory.search_memories("zeppelin quarry", scene=scene).results
+    assert (hit.id, hit.source) == ("visit", "d1")
+
+
 def test_links_follow_the_metadata(linked: AgentMemory) -> None:
     linked.update_memory("visit", metadata={"source_message_ids": ["d9"]})
     assert found(linked) == []
