@@ -1,11 +1,18 @@
 """`agentmem doctor`: verify a memory, and repair it."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
 from langchain_agentmem.errors import AgentMemoryError
+
+if TYPE_CHECKING:
+    from langchain_agentmem.results import Finding
+
+_BEYOND_REPAIR = {"database", "embedding"}
+"""Parts that are not made from the records: a repair leaves them as they are."""
 
 
 def doctor(
@@ -26,6 +33,13 @@ def doctor(
         mark = "ok   " if finding.ok else "WRONG"
         typer.echo(f"{mark} {finding.part}: {finding.detail}")
     if not all(finding.ok for finding in findings):
-        if not repair:
+        if not repair and _can_be_mended(findings):
             typer.echo("`agentmem doctor --repair` mends what can be made anew from the records.")
         raise typer.Exit(1)
+
+
+def _can_be_mended(findings: "Sequence[Finding]") -> bool:
+    wrong = {finding.part for finding in findings if not finding.ok}
+    # Without the model nothing can be written that waits for its vector.
+    waits_in_vain = {"vector queue"} if "embedding" in wrong else set()
+    return bool(wrong - _BEYOND_REPAIR - waits_in_vain)

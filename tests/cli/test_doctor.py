@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 
 from langchain_agentmem import AgentMemory
 from langchain_agentmem.cli import app
+from langchain_agentmem.results import Finding
+from langchain_agentmem.storage.doctor import Doctor
 
 ADVICE = "`agentmem doctor --repair` mends what can be made anew from the records."
 
@@ -79,11 +81,41 @@ def test_a_vector_index_that_cannot_be_opened_is_made_anew(folder: Path) -> None
         assert memory.search_memories("a sleeping cat").strategy == "embedding"
 
 
-def test_what_cannot_be_mended_is_told_without_advice(folder: Path) -> None:
-    result = run(folder, "--repair", "--embedding", "openai_compatible")
+@pytest.mark.parametrize("arguments", [[], ["--repair"]])
+def test_what_cannot_be_mended_is_told_without_advice(folder: Path, arguments: list[str]) -> None:
+    result = run(folder, *arguments, "--embedding", "openai_compatible")
 
     assert result.exit_code == 1
     assert "WRONG embedding: embedding is off: set embedding.api_key" in result.stdout
+    assert ADVICE not in result.stdout
+
+
+def test_advice_is_given_for_what_can_be_mended_beside_what_cannot(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "agentmem.sqlite3")) as connection:
+        connection.execute("DELETE FROM memories_fts")
+        connection.commit()
+
+    result = run(folder, "--embedding", "openai_compatible")
+
+    assert "WRONG embedding: embedding is off" in result.stdout
+    assert result.stdout.splitlines()[-1] == ADVICE
+
+
+def test_a_database_that_can_only_be_read_is_told_without_advice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = Doctor.examine
+
+    def examine(doctor: Doctor) -> list[Finding]:
+        doctor._database.read_only = "attempt to write a readonly database"
+        return sound(doctor)
+
+    monkeypatch.setattr(Doctor, "examine", examine)
+
+    result = run(folder)
+
+    assert result.exit_code == 1
+    assert "WRONG database: can be read alone" in result.stdout
     assert ADVICE not in result.stdout
 
 
