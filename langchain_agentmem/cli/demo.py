@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_agentmem.cli.options import Embedding, open_memory
 
 if TYPE_CHECKING:
+    from langchain_core.messages import ToolMessage
     from langchain_core.tools import BaseTool
     from rich.console import Console
 
@@ -67,15 +68,26 @@ def _fill(memory: "AgentMemory", data: Path) -> None:
 
 
 def _ask(console: "Console", memory: "AgentMemory", questions: Questions, shown: int) -> Ranks:
-    """Ask every question, print what the agent reads, return the rank of the expected record."""
+    """Ask every question, print what the agent reads, return the rank of the expected record.
+
+    A note that every answer ends with is printed with the first.
+    """
     ranks: Ranks = {}
+    comment = "shows" if memory.status().embedding else "shows_without_embedding"
+    told = ""
     for tool, asked in zip(_tools(memory), questions.values(), strict=True):
         for question in asked:
             query = question["query"]
-            console.print(f"[dim]# {question['shows']}")
+            console.print(f"[dim]# {question[comment]}")
             console.print(f'[bold cyan]{tool.name}(query="{query}", limit={shown})')
-            answer = tool.invoke({"query": query, "limit": shown})
-            console.print(answer, markup=False, end="\n\n")
+            answer = _call(tool, query, shown)
+            notes = "\n".join(f"Note: {note}" for note in answer.artifact["notes"])
+            again = bool(notes) and notes == told
+            text = answer.text.removesuffix(f"\n\n{notes}") if again else answer.text
+            console.print(text, markup=False, end="\n\n")
+            if notes and not again:
+                console.print("[dim]# the answers below end with this note too\n")
+            told = notes
             ranks[query] = _rank(tool, query, question["gold"])
     return ranks
 
@@ -86,9 +98,14 @@ def _tools(memory: "AgentMemory") -> "Sequence[BaseTool]":
     return AgentMemoryToolkit(memory=memory).get_tools()
 
 
+def _call(tool: "BaseTool", query: str, limit: int) -> "ToolMessage":
+    call = {"name": tool.name, "args": {"query": query, "limit": limit}, "id": "demo"}
+    answer: ToolMessage = tool.invoke({"type": "tool_call", **call})
+    return answer
+
+
 def _rank(tool: "BaseTool", query: str, gold: list[str]) -> int | None:
-    call = {"name": tool.name, "args": {"query": query, "limit": _SEARCHED}, "id": "demo"}
-    found = tool.invoke({"type": "tool_call", **call}).artifact["results"]
+    found = _call(tool, query, _SEARCHED).artifact["results"]
     return next((rank for rank, hit in enumerate(found, start=1) if hit["id"] in gold), None)
 
 

@@ -39,6 +39,25 @@ def test_hybrid_answers_come_first_and_keyword_answers_after_the_embedding_is_go
     assert "embedding.provider" in without
 
 
+def test_each_half_says_what_its_own_answers_show(output: str) -> None:
+    """A comment tells of vectors only where there are some."""
+    questions = json.loads((DATA / "questions.json").read_text(encoding="utf-8"))
+    asked = [question for each in questions.values() for question in each]
+    halves = output.split("with the embedding taken away")
+    for half, key in zip(halves, ("shows", "shows_without_embedding"), strict=True):
+        said = re.findall(r"^# (.*)\n\w+_search\(", half, re.MULTILINE)
+        assert said == [question[key] for question in asked]
+    comments = re.findall(r"^# (.*)\n\w+_search\(.*\n(.*)", halves[1], re.MULTILINE)
+    for comment, answer in comments:
+        assert ("cannot find it" in comment) == answer.startswith("No matching")
+        assert not re.search("vector|indexes|meaning", comment)
+
+
+def test_the_note_that_every_answer_has_is_shown_once(output: str) -> None:
+    assert output.count("Note: ") == 1
+    assert output.count("# the answers below end with this note too") == 1
+
+
 def test_the_readme_shows_answers_of_it(output: str) -> None:
     shown = re.findall(r"^```text\n(Found .*?)^```$", README, re.DOTALL | re.MULTILINE)
 
