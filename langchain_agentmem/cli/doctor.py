@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.cli.wording import in_commands
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def doctor(
             fail(str(error))
     for finding in findings:
         mark = "ok   " if finding.ok else "WRONG"
-        typer.echo(f"{mark} {finding.part}: {finding.detail}")
+        typer.echo(f"{mark} {finding.part}: {in_commands(finding.detail)}")
     if not all(finding.ok for finding in findings):
         if not repair and _can_be_mended(findings):
             typer.echo("`agentmem doctor --repair` mends what can be made anew from the records.")

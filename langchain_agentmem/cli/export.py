@@ -16,6 +16,7 @@ from langchain_agentmem.cli.options import (
     fail,
     open_memory,
 )
+from langchain_agentmem.cli.wording import counted
 from langchain_agentmem.errors import AgentMemoryError
 
 
@@ -60,5 +61,5 @@ def export(
         except (AgentMemoryError, ValueError, OSError) as error:
             fail(str(error).replace("replace=True", "--replace"))
     if not to_stdout:
-        wrote = " and ".join(f"{count} {kind}" for kind, count in counts.items())
+        wrote = " and ".join(counted(count, kind) for kind, count in counts.items())
         typer.echo(f"{path}: wrote {wrote}")

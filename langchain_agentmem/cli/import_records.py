@@ -16,6 +16,7 @@ from langchain_agentmem.cli.options import (
     open_memory,
 )
 from langchain_agentmem.cli.sync import progress_bar
+from langchain_agentmem.cli.wording import counted, in_commands
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
@@ -146,12 +147,11 @@ def tell(
         noun: What is counted, in the singular.
         on_conflict: What to do where a record is there with other content.
     """
-    typer.echo(
-        f"{memory}: saved {report.memories} memories and {report.messages} messages, "
-        f"{report.duplicates} were there already; wrote {report.indexed} vectors"
-    )
+    saved = f"{counted(report.memories, 'memories')} and {counted(report.messages, 'messages')}"
+    known = f"{report.duplicates} {'was' if report.duplicates == 1 else 'were'} there already"
+    typer.echo(f"{memory}: saved {saved}, {known}; wrote {counted(report.indexed, 'vectors')}")
     for problem in degraded:
-        typer.echo(f"Note: {problem}")
+        typer.echo(f"Note: {in_commands(problem)}")
     for problem in report.problems[:_PROBLEMS_SHOWN]:
         # It may repeat what a file holds, and a terminal obeys control characters.
         shown = "".join(c if c.isprintable() else "\ufffd" for c in problem)

@@ -1,6 +1,7 @@
 """`agentmem search`: what an agent would read."""
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from langchain_agentmem.cli.options import (
     fail,
     open_memory,
 )
+from langchain_agentmem.cli.wording import in_commands
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
@@ -96,15 +98,16 @@ def search(
         options |= {"context": context, "role": role}
     with open_memory(memory, embedding, must_exist=True) as opened:
         try:
-            result: SearchResult[Any]
-            if where is Where.MEMORIES:
-                result = opened.search_memories(query, limit, **options)
-                text = format_memories(result)
-            else:
-                result = opened.search_conversations(query, limit, **options)
-                text = format_messages(result)
+            found: SearchResult[Any] = (
+                opened.search_memories(query, limit, **options)
+                if where is Where.MEMORIES
+                else opened.search_conversations(query, limit, **options)
+            )
         except (AgentMemoryError, ValueError) as error:
             fail(str(error))
+    # In the notes alone: what was found is shown as it was saved.
+    result = replace(found, notes=[in_commands(note) for note in found.notes])
+    text = format_memories(result) if where is Where.MEMORIES else format_messages(result)
     typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if as_json else text)
     if explain and not as_json:
         _explain(result, where)

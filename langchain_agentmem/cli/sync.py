@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from langchain_agentmem.cli.options import DEFAULT_FOLDER, Embedding, Folder, fail, open_memory
+from langchain_agentmem.cli.wording import counted, in_commands
 from langchain_agentmem.errors import AgentMemoryError
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def sync(memory: Folder = DEFAULT_FOLDER, embedding: Embedding = None) -> None:
                 )
         except AgentMemoryError as error:
             fail(str(error))
-    typer.echo(f"{memory}: wrote {report.indexed} vectors, {report.pending} are missing")
+    missing = f"{report.pending} {'is' if report.pending == 1 else 'are'} missing"
+    typer.echo(f"{memory}: wrote {counted(report.indexed, 'vectors')}, {missing}")
     if report.problem:
-        typer.echo(f"Note: {report.problem}", err=True)
+        typer.echo(f"Note: {in_commands(report.problem)}", err=True)
     # A process that has the vector index cares for it: with nothing missing all is well. Any other
     # problem means that vectors are wanted and cannot be had, however few are known to be missing.
     if report.pending or report.problem not in (None, OWNED_ELSEWHERE):

@@ -27,7 +27,7 @@ def run(command: str, *arguments: object) -> Result:
 def test_what_is_exported_is_imported_unchanged(folder: Path, tmp_path: Path) -> None:
     result = run("export", tmp_path / "out", "-m", folder)
     assert result.exit_code == 0, result.output
-    assert "out: wrote 1 memories and 1 messages" in result.output
+    assert "out: wrote 1 memory and 1 message" in result.output
 
     run("import", tmp_path / "out", "-m", tmp_path / "again", "--embedding", "none")
     run("export", tmp_path / "out-again", "-m", tmp_path / "again")
@@ -61,7 +61,7 @@ def test_files_that_are_there_are_kept_unless_asked(folder: Path, tmp_path: Path
 def test_one_kind_can_be_exported_alone(folder: Path, tmp_path: Path) -> None:
     result = run("export", tmp_path / "out", "--only", "conversations", "-m", folder)
     assert result.exit_code == 0
-    assert "out: wrote 1 messages\n" in result.output
+    assert "out: wrote 1 message\n" in result.output
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["messages.jsonl"]
 
 

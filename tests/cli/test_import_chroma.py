@@ -110,7 +110,7 @@ def test_of_several_collections_one_is_named(run: Run, theirs: Path) -> None:
     unclear = run(theirs)
     assert unclear.exit_code == 2
     assert "name one with --collection; there are: notes, other" in unclear.output
-    assert "saved 1 memories" in run(theirs, "--collection", "other").output
+    assert "saved 1 memory" in run(theirs, "--collection", "other").output
     missing = run(theirs, "--collection", "third")
     assert missing.exit_code == 2
     assert 'there is no "third"' in missing.output

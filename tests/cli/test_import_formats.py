@@ -52,7 +52,7 @@ def test_a_chatgpt_export_is_recognized(tmp_path: Path, folder: Path, options: l
     for path in (tmp_path / "conversations.json", tmp_path):
         result = run(folder, path, *options)
         assert result.exit_code == 0, result.output
-    assert "saved 0 memories and 0 messages, 1 were there already" in result.output
+    assert "saved 0 memories and 0 messages, 1 was there already" in result.output
     assert sessions(folder) == {"c-1"}
 
 

@@ -41,7 +41,7 @@ def test_files_and_folders_are_read(tmp_path: Path) -> None:
     file = write(tmp_path / "more.jsonl", message(id="2", content="since March"))
     result = run(folder, file, "--memory", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert "saved 1 memories and 2 messages, 0 were there already" in result.output
+    assert "saved 1 memory and 2 messages, 0 were there already" in result.output
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         assert memory.search_memories("ladder").results[0].type == "persona"
         assert memory.search_conversations("leaks").results[0].id == "1"
@@ -49,7 +49,7 @@ def test_files_and_folders_are_read(tmp_path: Path) -> None:
 
 def test_importing_twice_changes_nothing(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", message(), {"content": "owns a ladder"})
-    assert "saved 1 memories and 1 messages" in run(file, "-m", tmp_path / "m").output
+    assert "saved 1 memory and 1 message" in run(file, "-m", tmp_path / "m").output
     again = run(file, "-m", tmp_path / "m")
     assert again.exit_code == 0
     assert "saved 0 memories and 0 messages, 2 were there already" in again.output
@@ -86,7 +86,7 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     result = run(file, "-m", tmp_path / "m")
     assert result.exit_code == 1
     assert "a.jsonl:1: is not UTF-8" in result.output
-    assert "saved 0 memories and 1 messages" in result.output
+    assert "saved 0 memories and 1 message" in result.output
 
 
 def test_equal_ids_of_several_folders_stay_apart(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_another_version_of_a_record_does_not_overwrite_it_unless_asked(tmp_path
     result = run(second, "-m", tmp_path / "m")
     assert result.exit_code == 1
     assert 'b.jsonl:1: id: "1" is there with other content' in result.output
-    assert "saved 0 memories and 1 messages" in result.output
+    assert "saved 0 memories and 1 message" in result.output
 
     def content() -> str:
         with AgentMemory.open(tmp_path / "m", embedding="none") as memory:

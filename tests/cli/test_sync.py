@@ -98,7 +98,7 @@ def test_a_text_that_cannot_be_embedded_is_named(folder: Path, server: Embedding
     result = run("-m", folder, **served(server))
 
     assert result.exit_code == 1
-    assert result.stdout == f"{folder}: wrote 3 vectors, 1 are missing\n"
+    assert result.stdout == f"{folder}: wrote 3 vectors, 1 is missing\n"
     assert "Note: 1 memory could not be embedded, such as mem-" in result.stderr
 
 
