@@ -43,6 +43,9 @@ class Upkeep:
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Verify database, keyword index, queue and vectors against each other.
 
+        The embedding model is asked for the vector of one short text, unless it failed a moment
+        ago.
+
         Args:
             repair: First mend what can be made anew from the records.
         """

@@ -24,7 +24,7 @@ def doctor(
     memory: Folder = DEFAULT_FOLDER,
     embedding: Embedding = None,
 ) -> None:
-    """Verify database, keyword index and vectors. Exits with 1 if something is wrong."""
+    """Verify database, keyword index, embedding and vectors. Exits with 1 if something is wrong."""
     with open_memory(memory, embedding, must_exist=True) as opened:
         try:
             findings = opened.check(repair=repair)

@@ -198,9 +198,11 @@ class Embedder:
         """Take vectors of any one dimension again: those of the latest answers were not kept."""
         self._dimension = None
 
-    def give_up_query(self, seconds: float) -> None:
-        """Note that a query was not embedded within a search's time limit."""
-        self._start_cool_down(str(self._error(f"no answer within {seconds:g} s")))
+    def give_up_query(self, seconds: float) -> EmbeddingError:
+        """Note that a query was not embedded within its time limit, and return that failure."""
+        failure = self._error(f"no answer within {seconds:g} s")
+        self._start_cool_down(str(failure))
+        return failure
 
     @property
     def cooling_down(self) -> bool:

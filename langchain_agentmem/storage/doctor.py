@@ -7,9 +7,11 @@ a damaged database cannot, and is only reported.
 import logging
 import sqlite3
 from collections.abc import Iterator
+from contextvars import copy_context
 from functools import partial
 
-from langchain_agentmem.errors import StorageError, describe
+from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.errors import EmbeddingError, StorageError, describe
 from langchain_agentmem.results import Finding
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.differences import find_differences
@@ -18,6 +20,7 @@ from langchain_agentmem.storage.kinds import KINDS
 from langchain_agentmem.storage.vector_indexer import OTHER_MODEL
 from langchain_agentmem.storage.vector_queue import VectorQueue
 from langchain_agentmem.storage.vectors import VectorHalf
+from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +30,10 @@ _EXAMINED_ELSEWHERE = (
     "closed the memory"
 )
 _NAMED = 3
+_ASKED = "hello"
+"""What the embedding model is asked, to see that it answers."""
+ANSWER_SECONDS = 60.0
+"""How long it may take: a service has its own, shorter limit, an object of the caller's none."""
 
 
 class Doctor:
@@ -42,7 +49,7 @@ class Doctor:
         self._vectors = vectors
 
     def examine(self) -> list[Finding]:
-        """Run every check; nothing is changed."""
+        """Run every check; nothing is changed. The embedding model is asked for one vector."""
         return list(self._findings())
 
     def repair(self) -> None:
@@ -82,6 +89,8 @@ class Doctor:
             with self._database.read() as connection:
                 yield from self._database_findings(connection)
                 yield from self._keyword_findings(connection)
+            if self._vectors.embedder is not None:
+                yield _embedding_finding(self._vectors.embedder)
             yield from self._vector_findings()
         except StorageError as error:
             yield Finding("database", ok=False, detail=str(error))
@@ -157,6 +166,23 @@ class Doctor:
                 f"{_some(found.ghosts)} have one and no record"
             )
             yield Finding(VECTOR_INDEX, ok=not found, detail=detail)
+
+
+def _embedding_finding(embedder: Embedder) -> Finding:
+    """Ask the model, unless it failed a moment ago, which is the finding then."""
+    embedder.forget(_ASKED)  # an answer of before says nothing of now
+    workers = Workers(1, "agentmem-doctor")
+    try:
+        asked = workers.submit(copy_context().run, embedder.embed_query, _ASKED)
+        workers.close()
+        asked.result(ANSWER_SECONDS)
+    except TimeoutError:
+        detail = str(embedder.give_up_query(ANSWER_SECONDS))
+    except (EmbeddingError, RuntimeError) as error:  # RuntimeError: there can be no more threads
+        detail = describe(error)
+    else:
+        return Finding("embedding", ok=True, detail=f"{embedder.name} answers")
+    return Finding("embedding", ok=False, detail=detail)
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

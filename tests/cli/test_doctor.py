@@ -34,10 +34,17 @@ SOUND = """\
 ok    database: {file}: sound
 ok    keyword index: memories: level
 ok    keyword index: messages: level
+ok    embedding: {embedding} answers
 ok    vector queue: empty
 ok    vector index: memories: level
 ok    vector index: messages: level
 """
+
+
+def sound(folder: Path) -> str:
+    with AgentMemory.open(folder, embedding="local") as memory:
+        embedding = memory.status().embedding
+    return SOUND.format(file=folder / "agentmem.sqlite3", embedding=embedding)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--repair"]])
@@ -45,7 +52,7 @@ def test_of_a_sound_memory_all_is_well(folder: Path, arguments: list[str]) -> No
     result = run(folder, *arguments)
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == SOUND.format(file=folder / "agentmem.sqlite3")
+    assert result.stdout == sound(folder)
 
 
 def test_what_is_wrong_is_told_and_mended_when_asked_to(folder: Path) -> None:
@@ -58,12 +65,12 @@ def test_what_is_wrong_is_told_and_mended_when_asked_to(folder: Path) -> None:
         assert found.exit_code == 1
         lines = found.stdout.splitlines()
         assert lines[1] == "WRONG keyword index: memories: 1 are missing, 0 should not be there"
-        assert [line[:5] for line in lines[:6]] == ["ok   ", "WRONG", *["ok   "] * 4]
-        assert lines[6:] == [ADVICE]
+        assert [line[:5] for line in lines[:7]] == ["ok   ", "WRONG", *["ok   "] * 5]
+        assert lines[7:] == [ADVICE]
     mended = run(folder, "--repair")
 
     assert mended.exit_code == 0
-    assert mended.stdout == SOUND.format(file=folder / "agentmem.sqlite3")
+    assert mended.stdout == sound(folder)
     assert run(folder).exit_code == 0
 
 
@@ -104,11 +111,11 @@ def test_advice_is_given_for_what_can_be_mended_beside_what_cannot(folder: Path)
 def test_a_database_that_can_only_be_read_is_told_without_advice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = Doctor.examine
+    examined = Doctor.examine
 
     def examine(doctor: Doctor) -> list[Finding]:
         doctor._database.read_only = "attempt to write a readonly database"
-        return sound(doctor)
+        return examined(doctor)
 
     monkeypatch.setattr(Doctor, "examine", examine)
 

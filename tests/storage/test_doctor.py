@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage
-from servers.openai_embeddings import EmbeddingServer, Fault
+from servers.openai_embeddings import KEY, EmbeddingServer, Fault
 from sqlite_without_fts5 import remove_full_text
 
 from langchain_agentmem import AgentMemory, EmbeddingSettings, Memory, StorageError
@@ -62,6 +64,7 @@ def test_of_a_sound_memory_every_part_is_examined(filled: AgentMemory) -> None:
         "database",
         "keyword index",
         "keyword index",
+        "embedding",
         "vector queue",
         "vector index",
         "vector index",
@@ -70,6 +73,7 @@ def test_of_a_sound_memory_every_part_is_examined(filled: AgentMemory) -> None:
     assert [finding.detail for finding in findings[1:]] == [
         "memories: level",
         "messages: level",
+        f"{filled.status().embedding} answers",
         "empty",
         "memories: level",
         "messages: level",
@@ -157,14 +161,82 @@ def test_vectors_that_wait_are_told_and_written(
         server.fault = Fault(status=401)
         fill(memory)
 
-        (problem,) = wrong(memory.check())
+        (cause, problem) = wrong(memory.check())
+        assert cause.startswith("embedding: the embedding model wordllama failed: HTTP status 401")
         assert problem.startswith("vector queue: 4 records wait to be found by meaning")
         assert "HTTP status 401" in problem
-        assert len(wrong(memory.check(repair=True))) == 1  # the service is not for us to mend
+        assert len(wrong(memory.check(repair=True))) == 2  # the service is not for us to mend
 
         server.fault = None
         assert wrong(memory.check(repair=True)) == []
         assert level(memory)
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_service_that_no_longer_answers_is_told_though_no_vector_is_missing(
+    tmp_path: Path, server: EmbeddingServer, service_settings: EmbeddingSettings, repair: bool
+) -> None:
+    with closing(AgentMemory.open(tmp_path, embedding=service_settings)) as memory:
+        fill(memory)
+        assert wrong(memory.check(repair=repair)) == []
+
+        server.stop()
+
+        (problem,) = wrong(memory.check(repair=repair))
+        assert problem.startswith("embedding: the embedding model wordllama failed")
+        assert KEY not in problem
+
+
+def test_a_check_asks_the_model_once_and_not_while_it_rests(
+    tmp_path: Path, server: EmbeddingServer, service_settings: EmbeddingSettings
+) -> None:
+    settings = service_settings.model_copy(update={"cool_down": 600})
+    with closing(AgentMemory.open(tmp_path, embedding=settings)) as memory:
+        fill(memory)
+        for repair in (False, True):
+            before = len(server.requests)
+            assert wrong(memory.check(repair=repair)) == []
+            assert len(server.requests) == before + 1
+        before = len(server.requests)
+        memory.status()
+        assert memory._doctor.vectors_are_sound()
+        assert len(server.requests) == before
+
+        server.fault = Fault(status=401)
+        told = wrong(memory.check())
+        assert len(server.requests) == before + 1
+        assert wrong(memory.check()) == told
+        assert len(server.requests) == before + 1
+
+
+class Hanging(Embeddings):
+    """Embeds documents; a query waits until the test is over."""
+
+    def __init__(self) -> None:
+        self.released = Event()
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [[1.0, float(len(text))] for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        self.released.wait()
+        return [1.0, float(len(text))]
+
+
+def test_a_model_that_hangs_does_not_hold_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.doctor.ANSWER_SECONDS", 0.1)
+    hanging = Hanging()
+    with closing(AgentMemory.open(tmp_path, embedding=hanging)) as memory:
+        fill(memory)
+        try:
+            (problem,) = wrong(memory.check())
+        finally:
+            hanging.released.set()
+
+    assert problem.startswith("embedding: ")
+    assert "no answer within 0.1 s" in problem
 
 
 def test_without_an_embedding_by_choice_nothing_is_wrong(keyword_memory: AgentMemory) -> None:
