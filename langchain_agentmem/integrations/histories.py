@@ -22,7 +22,7 @@ from langchain_agentmem.integrations.turns import Spoken, fitted, ids_of, spoken
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.messages import read_message
-from langchain_agentmem.records import Message
+from langchain_agentmem.records import Message, clean_text
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.scopes import Config, Turn
 
@@ -61,7 +61,7 @@ def read_history(path: Path, prefix: str = "", session_key: str | None = None) -
     Messages have no times: they get that of the file, in order.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        document = _parsed(path.read_text(encoding="utf-8-sig"))
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, ValueError, RecursionError) as error:
         msg = f"{path}: cannot be read ({describe(error)})"
@@ -230,6 +230,14 @@ def _records(
         # The time is a guess: what is there already keeps the one it has.
         records.append(unstated(record, "recorded_at"))
     return records
+
+
+def _parsed(text: str) -> Any:
+    document = json.loads(text)
+    if "\\ud" not in text.lower():
+        return document
+    # Half of a surrogate pair: with some versions of pydantic no message may hold one.
+    return json.loads(clean_text(json.dumps(document, ensure_ascii=False)))
 
 
 def _sessions(document: Any, session_key: str, path: Path) -> Iterator[tuple[str, list[Any]]]:
