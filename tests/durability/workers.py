@@ -12,6 +12,7 @@ import os
 import random
 import resource
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -284,33 +285,36 @@ def fork_during_checkpoint(folder: str) -> None:
 
     memory = open_memory(folder, embedding="none")
     memory.add_memories([_memory(1)])
-    with sqlite3.connect(Path(folder) / "agentmem.sqlite3") as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM memories").fetchone()
-        thread = Thread(target=memory._database.checkpoint)
-        thread.start()
-        while not _is_waited_for(reader):
-            time.sleep(0.01)
-        tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
-        reader.rollback()
+    file = str(Path(folder) / "agentmem.sqlite3")
+    # In a process of its own: the child would have to let go of a connection of this one's.
+    read = (
+        "import sqlite3, sys; reader = sqlite3.connect(sys.argv[1]); reader.execute('BEGIN'); "
+        "reader.execute('SELECT count(*) FROM memories').fetchone(); print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", read, file]
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    thread = Thread(target=memory._database.checkpoint)
+    thread.start()
+    while not _is_waited_for(file):
+        time.sleep(0.01)
+    tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
+    reader.communicate("\n")
     thread.join()
     tell(parent_lost=missing(memory, [1], by="keyword"))
     memory.close()
 
 
-def _is_waited_for(reader: sqlite3.Connection) -> bool:
+def _is_waited_for(file: str) -> bool:
     """Whether somebody empties the log: he keeps others from writing meanwhile."""
     try:
-        with sqlite3.connect(_file_of(reader), timeout=0) as other:
+        with sqlite3.connect(file, timeout=0) as other:
             other.execute("BEGIN IMMEDIATE")
             other.rollback()
     except sqlite3.OperationalError:
         return True
     return False
-
-
-def _file_of(connection: sqlite3.Connection) -> str:
-    return str(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 def fork_after_failed_open(folder: str) -> None:
