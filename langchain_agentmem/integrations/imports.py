@@ -1,6 +1,7 @@
 """Saves what the readers of files read, in batches; what is wrong is named and the rest is kept."""
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,9 @@ from langchain_agentmem.scopes import Config
 from langchain_agentmem.storage.write_behind import WriteBehind
 
 _BATCH = 500
+_LARGEST_BATCH = 2000
+_QUICK_SECONDS = 1.0
+"""A batch that took less may be followed by a larger one: each costs a write to disk."""
 
 
 def import_lines(
@@ -40,8 +44,10 @@ def import_lines(
     """
     report = ImportReport()
     remaining = iter(lines)
+    size = _BATCH
     with WriteBehind() as behind:
-        while batch := list(itertools.islice(remaining, _BATCH)):
+        while batch := list(itertools.islice(remaining, size)):
+            started = time.monotonic()
             unread = [str(line) for line in batch if line.record is None]
             report += ImportReport(skipped=len(unread), problems=unread)
             memories = [line for line in batch if isinstance(line.record, Memory)]
@@ -50,6 +56,8 @@ def import_lines(
             report += _save(save, memories, "memories")
             save = partial(memory.add_messages, None, replace=replace, config=config)
             report += _save(save, messages, "messages")
+            quick = time.monotonic() - started < _QUICK_SECONDS
+            size = min(2 * size, _LARGEST_BATCH) if quick else _BATCH
             if progress is not None:
                 progress(len(batch))
     return report + ImportReport(indexed=behind.last.written, pending=memory.status().pending)

@@ -30,6 +30,9 @@ from langchain_agentmem.storage.vector_queue import QueueEntry, VectorQueue
 logger = logging.getLogger(__name__)
 
 _CHUNK = 512
+_LARGEST_CHUNK = 4096
+_CHUNK_SECONDS = 1.0
+"""How long a write keeps others from theirs, about: with a fast model chunks are larger."""
 _GIVE_WAY_SECONDS = 1.0
 BACKLOG_PER_WRITE = 512
 """How many entries of earlier writes a write works on beside its own."""
@@ -99,6 +102,7 @@ class VectorIndexer:
         self.copies = VectorCopies(database, embedder.fingerprint)
         self._turn = turn
         self._lock = Lock()
+        self._chunk = _CHUNK
         self._writes: list[None] = []
         """One entry for each write that waits for its vectors."""
         self._last_problem: str | None = None
@@ -211,7 +215,7 @@ class VectorIndexer:
         try:
             last = self._queue.last_position()
             while limit is None or processed < limit:
-                size = _CHUNK if limit is None else min(_CHUNK, limit - processed)
+                size = _CHUNK if limit is None else min(self._chunk, limit - processed)
                 if limit is None and processed:
                     self._give_way()
                 # Chunk by chunk, so that a write need not wait for the end of a long sync.
@@ -223,7 +227,9 @@ class VectorIndexer:
                     if not entries:
                         break
                     position = entries[-1].seq
+                    started = time.monotonic()
                     levelled = self._level(entries, embed or self._embed)
+                    self._fit_chunk(len(entries), time.monotonic() - started)
                 written += levelled.written
                 problem = levelled.problem or problem
                 processed += len(entries)
@@ -242,6 +248,12 @@ class VectorIndexer:
             logger.warning("%s", problem)
         self._last_problem = problem
         return Indexed(written, problem)
+
+    def _fit_chunk(self, done: int, seconds: float) -> None:
+        """Let chunks be as large as their time allows, judged by one that is large enough."""
+        if done >= _CHUNK // 2:
+            fitting = int(done / max(seconds, 1e-6) * _CHUNK_SECONDS)
+            self._chunk = max(_CHUNK, min(_LARGEST_CHUNK, fitting))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

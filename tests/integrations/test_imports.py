@@ -8,6 +8,7 @@ import pytest
 
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.errors import ScopeError
+from langchain_agentmem.integrations import imports
 from langchain_agentmem.integrations.imports import import_lines
 from langchain_agentmem.interchange import Line
 
@@ -61,3 +62,18 @@ def test_a_turn_that_may_save_nothing_is_told_so() -> None:
         pytest.raises(ScopeError, match="user_id"),
     ):
         import_lines(memory, [line(n, "memory") for n in range(10)], config={})
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(1e9, [2, 4, 4]), (0.0, [2, 2, 2, 2, 2])])
+def test_batches_grow_as_long_as_they_are_quick(
+    keyword_memory: AgentMemory, monkeypatch: pytest.MonkeyPatch, seconds: float, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(imports, "_BATCH", 2)
+    monkeypatch.setattr(imports, "_LARGEST_BATCH", 4)
+    monkeypatch.setattr(imports, "_QUICK_SECONDS", seconds)
+    lines = [Line("file", n, Memory(content=f"fact {n}")) for n in range(10)]
+    done: list[int] = []
+
+    report = import_lines(keyword_memory, lines, progress=done.append)
+
+    assert (done, report.memories) == (sizes, 10)

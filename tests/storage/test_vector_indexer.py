@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import Any
 
@@ -14,11 +14,11 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from storage_parts import StorageParts, VectorParts
 
 from langchain_agentmem import Memory, Message
-from langchain_agentmem.embeddings.embedder import Embedder
+from langchain_agentmem.embeddings.embedder import Embedder, Vectors
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import vector_indexer
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES
+from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, VectorIndexer
 
@@ -138,6 +138,30 @@ def test_sync_works_through_the_whole_queue_and_tells_of_it(
     assert told == [(4, 6), (8, 2), (10, 0)]
     assert parts.index.count(MEMORIES) == 10
     assert parts.indexer.sync().written == 0  # level is level
+
+
+@pytest.mark.parametrize(("seconds", "sizes"), [(1e9, [4, 26]), (0.0, [4, 4, 4, 4, 4, 4, 4, 2])])
+def test_a_write_takes_as_many_at_once_as_its_time_allows(
+    database: Database, monkeypatch: pytest.MonkeyPatch, seconds: float, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(vector_indexer, "_CHUNK", 4)
+    monkeypatch.setattr(vector_indexer, "_CHUNK_SECONDS", seconds)
+    parts = Parts(database)
+    ids = [f"m{i}" for i in range(30)]
+    parts.save(*ids)
+    written: list[int] = []
+    upsert = parts.index.upsert
+
+    def counted(kind: RecordKind, ids: Sequence[str], vectors: Sequence[Vectors]) -> None:
+        written.append(len(ids))
+        upsert(kind, ids, vectors)
+
+    monkeypatch.setattr(parts.index, "upsert", counted)
+    parts.indexer.index(MEMORIES, ids)
+
+    assert written == sizes
+    assert parts.stored(*ids) == set(ids)
+    parts.index.drop()
 
 
 def test_a_changed_record_gets_a_new_vector(parts: Parts) -> None:
