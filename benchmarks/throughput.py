@@ -152,7 +152,8 @@ def run(corpus: Corpus, folder: Path) -> dict[str, Any]:
     bulk, rest = slice(0, corpus.total - SINGLE), slice(corpus.total - SINGLE, corpus.total)
     count = corpus.total - SINGLE
     rates: list[Rate] = []
-    lines = (Line(Path("corpus"), i, record) for i, record in enumerate(records[bulk]))
+    source = Path("corpus")
+    lines = (Line(source, i, record) for i, record in enumerate(records[bulk]))
     own = folder / "memory"
     with AgentMemory.open(own, embedding=given) as memory:
         rates.append(measured("AgentMemory, import", count, lambda: import_lines(memory, lines)))
