@@ -91,6 +91,14 @@ def pausing(memory: AgentMemory) -> tuple[Any, Any]:
     return agent, None
 
 
+async def run(agent: Any, how: str, given: Any, config: Any) -> None:
+    """Invoke an agent in one of both ways."""
+    if how == "sync":
+        agent.invoke(given, config)
+    else:
+        await agent.ainvoke(given, config)
+
+
 @pytest.mark.parametrize("build", [approving, asking, pausing])
 @pytest.mark.parametrize("how", ["sync", "async"])
 async def test_what_was_said_before_an_interrupt_is_kept_and_the_rest_after_it(
@@ -98,15 +106,9 @@ async def test_what_was_said_before_an_interrupt_is_kept_and_the_rest_after_it(
 ) -> None:
     agent, resume = build(keyword_memory)
 
-    async def go(given: Any) -> None:
-        if how == "sync":
-            agent.invoke(given, TURN)
-        else:
-            await agent.ainvoke(given, TURN)
-
-    await go(MAIL)
+    await run(agent, how, MAIL, TURN)
     assert kept(keyword_memory) == BEFORE
-    await go(resume)
+    await run(agent, how, resume, TURN)
     assert kept(keyword_memory) == AFTER
 
 
@@ -119,10 +121,7 @@ async def test_a_turn_that_another_user_resumes_stays_the_first_users(
     agent, resume = build(keyword_memory)
     bob: Any = {"configurable": {"user_id": "bob", "thread_id": "t1"}}
     for given, config in ((MAIL, TURN), (resume, bob)):
-        if how == "sync":
-            agent.invoke(given, config)
-        else:
-            await agent.ainvoke(given, config)
+        await run(agent, how, given, config)
 
     lines = [json.loads(line) for line in exported.lines(keyword_memory)]
     assert [(each["scope_id"], each["role"], each["content"]) for each in lines] == [
