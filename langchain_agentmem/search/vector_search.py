@@ -62,15 +62,15 @@ class VectorSearch:
     ) -> Nearest:
         """Rank the records nearest to a query, all of them matching the request.
 
+        The score is the cosine. Where records are understood with those around them, it is the
+        mean cosine of a record and its neighbours, weighted; those that are not near themselves
+        count as near as the last candidate is.
+
         Args:
             request: What is searched, and how many candidates it takes.
             vector: The query's vector, (dim,) float32.
             selection: How many records match.
-            excluded: What a record must meet besides.
-
-        The score is the cosine. Where records are understood with those around them, it is the
-        mean cosine of a record and its neighbours, weighted; those that are not near themselves
-        count as near as the last candidate is.
+            excluded: What the query excludes, as a condition that a record must meet besides.
         """
         context, wanted = request.kind.context, request.candidates
         if context is None:
