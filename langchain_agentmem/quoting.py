@@ -47,12 +47,12 @@ def without_closing_tags(text: str) -> str:
     Backslashes before it count, so that the escaping can be undone without doubt. A JSON string
     stands for the same text as before.
     """
-    return _CLOSING_TAG.sub(r"<\1\\/", text)
+    return _CLOSING_TAG.sub(r"<\1\\/", text) if "<" in text else text
 
 
 def without_controls(text: str) -> str:
     """Return `text` with U+FFFD for control characters, but for tabs and those that part lines."""
-    return _CONTROL.sub("\ufffd", text)
+    return text if text.isprintable() else _CONTROL.sub("\ufffd", text)
 
 
 def unquote(text: str) -> str:

@@ -6,13 +6,18 @@ data, which checkpointers can store.
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from html import escape
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import PlainSerializer, TypeAdapter
 
 from langchain_agentmem.quoting import without_controls
 from langchain_agentmem.records import Memory, Message, format_time
 
 Strategy = Literal["hybrid", "embedding", "fts", "none"]
+Moment = Annotated[datetime, PlainSerializer(format_time)]
+"""A time, which is ISO 8601 in UTC as JSON data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +41,16 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, times as ISO 8601."""
-        return _fields_of(self)
+        # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
+        own: Any = type(self)  # mypy takes the hash of an instance for that of its class
+        data: dict[str, Any] = _adapter(own).dump_python(self, mode="json", warnings=False)
+        return data
+
+
+@cache
+def _adapter(hits: type[Hit]) -> TypeAdapter[Any]:
+    # Made when it is first needed: it takes longer than the import of this module.
+    return TypeAdapter(hits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +67,8 @@ class MemoryHit(Hit):
     scope_id: str
     strength: float
     session_key: str
-    created_at: datetime
-    updated_at: datetime | None
+    created_at: Moment
+    updated_at: Moment | None
     metadata: dict[str, Any]
     source: str | None = None
     """The id of the message it was distilled from that matches the query best, if any does."""
@@ -68,7 +82,7 @@ class ContextMessage:
     role: str
     name: str | None
     content: str
-    recorded_at: datetime
+    recorded_at: Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +94,7 @@ class MessageHit(Hit):
     role: str
     name: str | None
     content: str
-    recorded_at: datetime
+    recorded_at: Moment
     scope: str
     scope_id: str
     metadata: dict[str, Any]
@@ -88,23 +102,6 @@ class MessageHit(Hit):
     """What was said right before, in the order of the conversation; only if asked for."""
     after: list[ContextMessage] = field(default_factory=list)
     """What was said right after, in the order of the conversation; only if asked for."""
-
-
-def _fields_of(result: Any) -> dict[str, Any]:
-    # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
-    return {name: _json_data(getattr(result, name)) for name in result.__dataclass_fields__}
-
-
-def _json_data(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, datetime):
-        return format_time(value)
-    if isinstance(value, dict):
-        return {key: _json_data(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_json_data(item) for item in value]
-    return _fields_of(value) if isinstance(value, ContextMessage) else value
 
 
 HitT = TypeVar("HitT", bound=Hit)

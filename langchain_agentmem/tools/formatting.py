@@ -89,8 +89,7 @@ def _message_entry(hit: MessageHit, *, show_id: bool) -> str:
     # Beside context, a quotation in the text must not be taken for more of it; nor elsewhere what
     # looks like context.
     mark = _QUOTED if hit.before or hit.after else _CONTEXT_MARK
-    content = [mark.sub(r"\1\\", line) for line in _content_lines(hit.content)]
-    lines += content
+    lines += [_escaped(mark, line) for line in _content_lines(hit.content)]
     if hit.after:
         lines += ["", *(_context_line(each, "after") for each in hit.after)]
     return "\n".join(lines)
@@ -110,7 +109,13 @@ def _content_lines(content: str) -> list[str]:
     cut = content[:MAX_CONTENT_CHARS]
     if len(cut) < len(content):
         cut += f" [... cut: {len(cut)} of {len(content)} characters shown]"
-    return [_STRUCTURE.sub(r"\1\\", _inert(line)) for line in cut.strip("\r\n").splitlines()]
+    return [_escaped(_STRUCTURE, _inert(line)) for line in cut.strip("\r\n").splitlines()]
+
+
+def _escaped(pattern: regex.Pattern[str], line: str) -> str:
+    """Return `line` with a backslash behind what `pattern` matches at its beginning."""
+    found = pattern.match(line)
+    return line if found is None else f"{found[1]}\\{line[found.end() :]}"
 
 
 def _one_line(text: str) -> str:
