@@ -3,20 +3,13 @@
 from typing import Any, ClassVar
 
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from langchain_agentmem.scopes import Turn
 from langchain_agentmem.search.request import MAX_CONTEXT
 from langchain_agentmem.tools.formatting import format_messages
-from langchain_agentmem.tools.memory_tool import Answer, FilterText, OptionalText, RequiredText
-from langchain_agentmem.tools.search_tool import (
-    AFTER_DESCRIPTION,
-    BEFORE_DESCRIPTION,
-    DEFAULT_LIMIT,
-    LIMIT_DESCRIPTION,
-    Limit,
-    SearchTool,
-)
+from langchain_agentmem.tools.memory_tool import read_filter, read_label
+from langchain_agentmem.tools.search_tool import Searches, SearchInput, SearchTool
 
 DESCRIPTION = """\
 Search the messages of past conversations, word for word as they were said.
@@ -31,24 +24,23 @@ conversation, pass the session as printed in a result as session_key. If nothing
 words once."""
 
 
-class ConversationSearchInput(BaseModel):
+class ConversationSearchInput(SearchInput):
     """What a model fills in."""
 
-    query: RequiredText = Field(description="What to look for, in a few words.")
-    limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
-    session_key: OptionalText = Field(
+    session_key: str | None = Field(
         default=None,
         description=(
             "Only messages of this conversation, as printed after 'Session:' in a result. "
             "Leave out to search all."
         ),
     )
-    after: FilterText = Field(default=None, description=AFTER_DESCRIPTION)
-    before: FilterText = Field(default=None, description=BEFORE_DESCRIPTION)
-    role: FilterText = Field(
+    role: str | None = Field(
         default=None,
         description="Only messages of this role: user or assistant. Leave out to search both.",
     )
+
+    _read_session = field_validator("session_key", mode="before")(read_label)
+    _read_role = field_validator("role", mode="before")(read_filter)
 
 
 class ConversationSearchTool(SearchTool):
@@ -64,45 +56,12 @@ class ConversationSearchTool(SearchTool):
     past_only: bool = False
     """Whether the thread that the tool is called in is left out, unless it is asked for."""
 
-    def _run(
-        self,
-        query: str,
-        limit: int = DEFAULT_LIMIT,
-        *,
-        session_key: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        role: str | None = None,
-        config: RunnableConfig,
-    ) -> Answer:
-        return self._answer(
-            self.memory.search_conversations,
-            query,
-            limit,
-            **self._options(config, session_key=session_key, after=after, before=before, role=role),
-        )
+    @property
+    def _searches(self) -> Searches:
+        return self.memory.search_conversations, self.memory.asearch_conversations
 
-    async def _arun(
-        self,
-        query: str,
-        limit: int = DEFAULT_LIMIT,
-        *,
-        session_key: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        role: str | None = None,
-        config: RunnableConfig,
-    ) -> Answer:
-        return await self._aanswer(
-            self.memory.asearch_conversations,
-            query,
-            limit,
-            **self._options(config, session_key=session_key, after=after, before=before, role=role),
-        )
-
-    def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
-        options = {**super()._options(config, **filters), "context": self.context}
-        if self.past_only and not filters["session_key"]:
-            with self._failures_told():
-                options["exclude_session"] = Turn.from_config(config).thread_id
+    def _options(self, config: RunnableConfig, filters: dict[str, str | None]) -> dict[str, Any]:
+        options = {**super()._options(config, filters), "context": self.context}
+        if self.past_only and not filters.get("session_key"):
+            options["exclude_session"] = Turn.from_config(config).thread_id
         return options

@@ -2,19 +2,11 @@
 
 from typing import ClassVar
 
-from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from langchain_agentmem.tools.formatting import format_memories
-from langchain_agentmem.tools.memory_tool import Answer, FilterText, RequiredText
-from langchain_agentmem.tools.search_tool import (
-    AFTER_DESCRIPTION,
-    BEFORE_DESCRIPTION,
-    DEFAULT_LIMIT,
-    LIMIT_DESCRIPTION,
-    Limit,
-    SearchTool,
-)
+from langchain_agentmem.tools.memory_tool import read_filter
+from langchain_agentmem.tools.search_tool import Searches, SearchInput, SearchTool
 
 DESCRIPTION = """\
 Search long-term memory: facts, preferences, past events and standing instructions that were \
@@ -29,24 +21,22 @@ things ("Anna birthday gift"), not "what did the user say". If nothing fits, try
 once, or conversation_search for the exact wording of what was said."""
 
 
-class MemorySearchInput(BaseModel):
+class MemorySearchInput(SearchInput):
     """What a model fills in."""
 
-    query: RequiredText = Field(description="What to look for, in a few words.")
-    limit: Limit = Field(default=DEFAULT_LIMIT, description=LIMIT_DESCRIPTION)
-    type: FilterText = Field(
+    type: str | None = Field(
         default=None,
         description=(
             "Only memories of this type: persona (who the user is), episodic (what happened) or "
             "instruction (what the user wants you to do). Leave out to search all."
         ),
     )
-    scene: FilterText = Field(
+    scene: str | None = Field(
         default=None,
         description="Only memories whose scene name contains this text. Leave out to search all.",
     )
-    after: FilterText = Field(default=None, description=AFTER_DESCRIPTION)
-    before: FilterText = Field(default=None, description=BEFORE_DESCRIPTION)
+
+    _read_filters = field_validator("type", "scene", mode="before")(read_filter)
 
 
 class MemorySearchTool(SearchTool):
@@ -58,38 +48,6 @@ class MemorySearchTool(SearchTool):
     description: str = DESCRIPTION
     args_schema: type[BaseModel] = MemorySearchInput
 
-    def _run(
-        self,
-        query: str,
-        limit: int = DEFAULT_LIMIT,
-        *,
-        type: str | None = None,
-        scene: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        config: RunnableConfig,
-    ) -> Answer:
-        return self._answer(
-            self.memory.search_memories,
-            query,
-            limit,
-            **self._options(config, type=type, scene=scene, after=after, before=before),
-        )
-
-    async def _arun(
-        self,
-        query: str,
-        limit: int = DEFAULT_LIMIT,
-        *,
-        type: str | None = None,
-        scene: str | None = None,
-        after: str | None = None,
-        before: str | None = None,
-        config: RunnableConfig,
-    ) -> Answer:
-        return await self._aanswer(
-            self.memory.asearch_memories,
-            query,
-            limit,
-            **self._options(config, type=type, scene=scene, after=after, before=before),
-        )
+    @property
+    def _searches(self) -> Searches:
+        return self.memory.search_memories, self.memory.asearch_memories

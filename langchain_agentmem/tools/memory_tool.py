@@ -17,13 +17,15 @@ Answer = tuple[str, dict[str, Any]]
 """What the model reads, and the same as JSON data."""
 
 
-def _text(value: Any) -> Any:
+def read_text(value: Any) -> Any:
+    """Read a text that a model may have left out, or sent as a number."""
     if value is None:
         return ""
     return str(value) if isinstance(value, int | float) else value
 
 
-def _optional_text(value: Any) -> Any:
+def read_label(value: Any) -> Any:
+    """Read a text, or None, that a model may have wrapped in a list or in quotes."""
     if isinstance(value, list) and len(value) <= 1:
         value = value[0] if value else None
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -33,7 +35,7 @@ def _optional_text(value: Any) -> Any:
 
 def _optional_content(value: Any) -> Any:
     # Unlike a label it is kept as it was sent: quotes around it are part of what was said.
-    text = _text(value)
+    text = read_text(value)
     return None if isinstance(text, str) and not text.strip() else text
 
 
@@ -67,19 +69,18 @@ def _ids(value: Any) -> Any:
     return texts(value)
 
 
-def _filter_text(value: Any) -> Any:
-    text = _optional_text(value)
+def read_filter(value: Any) -> Any:
+    """Read a filter, which is left out where a model writes that there is none."""
+    text = read_label(value)
     return None if isinstance(text, str) and text.lower() in ("null", "none") else text
 
 
-RequiredText = Annotated[str, BeforeValidator(_text)]
-OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
+RequiredText = Annotated[str, BeforeValidator(read_text)]
+OptionalText = Annotated[str | None, BeforeValidator(read_label)]
 OptionalContent = Annotated[str | None, BeforeValidator(_optional_content)]
 """What a record says, or nothing."""
-FilterText = Annotated[str | None, BeforeValidator(_filter_text)]
-"""A filter that is left out where a model writes that there is none."""
 Texts = Annotated[list[str], BeforeValidator(texts)]
-RecordId = Annotated[str, AfterValidator(_shown_id), BeforeValidator(_text)]
+RecordId = Annotated[str, AfterValidator(_shown_id), BeforeValidator(read_text)]
 """An id, also as a search prints it."""
 RecordIds = Annotated[list[RecordId], BeforeValidator(_ids)]
 

@@ -1,16 +1,21 @@
 """What both search tools share: how they read a model's arguments and how they answer."""
 
 import math
-from collections.abc import Callable
-from typing import Annotated, Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
 
 from langchain_core.runnables import RunnableConfig
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, Field, field_validator
 
 from langchain_agentmem.results import SearchResult
 from langchain_agentmem.search.fusion import FUSION_DEPTH
 from langchain_agentmem.search.request import Diversity, HalfLifeDays, MinSimilarity
-from langchain_agentmem.tools.memory_tool import Answer, MemoryTool
+from langchain_agentmem.tools.memory_tool import Answer, MemoryTool, read_filter, read_text
+
+Found = SearchResult[Any]
+Searches = tuple[Callable[..., Found], Callable[..., Awaitable[Found]]]
+"""A search, and the same without blocking."""
 
 DEFAULT_LIMIT = 5
 MAX_SHOWN = FUSION_DEPTH
@@ -31,12 +36,31 @@ def coerce_limit(value: Any) -> int:
     return int(max(1, min(MAX_SHOWN, value)))
 
 
-# In this order the bounds are those of the integer, and reach the model's schema.
-Limit = Annotated[int, Field(ge=1, le=MAX_SHOWN), BeforeValidator(coerce_limit)]
+class SearchInput(BaseModel):
+    """What a model fills in for any search.
 
-LIMIT_DESCRIPTION = f"How many results at the most, 1 to {MAX_SHOWN}."
-AFTER_DESCRIPTION = "Only from this time on, ISO 8601: 2026-05-08T13:00:00Z, or a date."
-BEFORE_DESCRIPTION = "Only up to this time, ISO 8601; a date includes its whole day."
+    The annotations are plain, and what reads a model's loose values stands apart: LangChain walks
+    through them twice in every call.
+    """
+
+    query: str = Field(description="What to look for, in a few words.")
+    limit: int = Field(
+        default=DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_SHOWN,
+        description=f"How many results at the most, 1 to {MAX_SHOWN}.",
+    )
+    after: str | None = Field(
+        default=None,
+        description="Only from this time on, ISO 8601: 2026-05-08T13:00:00Z, or a date.",
+    )
+    before: str | None = Field(
+        default=None, description="Only up to this time, ISO 8601; a date includes its whole day."
+    )
+
+    _read_query = field_validator("query", mode="before")(read_text)
+    _coerce_limit = field_validator("limit", mode="before")(coerce_limit)
+    _read_bounds = field_validator("after", "before", mode="before")(read_filter)
 
 
 class SearchTool(MemoryTool):
@@ -56,17 +80,36 @@ class SearchTool(MemoryTool):
     show_ids: bool = False
     """Whether the string shows the ids of records, for tools that edit them."""
 
-    def _answer(
-        self, search: Callable[..., SearchResult[Any]], *args: Any, **options: Any
+    @property
+    @abstractmethod
+    def _searches(self) -> Searches:
+        """The search of the memory that the tool runs."""
+
+    def _run(
+        self,
+        query: str,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        config: RunnableConfig,
+        **filters: str | None,
     ) -> Answer:
         with self._failures_told():
-            return self._present(search(*args, **options))
+            search, _ = self._searches
+            return self._present(search(query, limit, **self._options(config, filters)))
 
-    async def _aanswer(self, search: Callable[..., Any], *args: Any, **options: Any) -> Answer:
+    async def _arun(
+        self,
+        query: str,
+        limit: int = DEFAULT_LIMIT,
+        *,
+        config: RunnableConfig,
+        **filters: str | None,
+    ) -> Answer:
         with self._failures_told():
-            return self._present(await search(*args, **options))
+            _, search = self._searches
+            return self._present(await search(query, limit, **self._options(config, filters)))
 
-    def _options(self, config: RunnableConfig, **filters: str | None) -> dict[str, Any]:
+    def _options(self, config: RunnableConfig, filters: dict[str, str | None]) -> dict[str, Any]:
         return {
             **filters,
             "config": config,
@@ -75,6 +118,6 @@ class SearchTool(MemoryTool):
             "diversity": self.diversity,
         }
 
-    def _present(self, result: SearchResult[Any]) -> Answer:
+    def _present(self, result: Found) -> Answer:
         text = type(self).format_result(result, show_ids=self.show_ids)
         return text, result.to_dict()

@@ -32,9 +32,9 @@ def test_a_model_sees_query_limit_and_filters(tool: ConversationSearchTool) -> N
     assert list(function["parameters"]["properties"]) == [
         "query",
         "limit",
-        "session_key",
         "after",
         "before",
+        "session_key",
         "role",
     ]
 

@@ -41,10 +41,10 @@ def test_a_model_sees_query_limit_and_filters(tool: MemorySearchTool) -> None:
     assert list(function["parameters"]["properties"]) == [
         "query",
         "limit",
-        "type",
-        "scene",
         "after",
         "before",
+        "type",
+        "scene",
     ]
     types = function["parameters"]["properties"]["type"]["description"]
     assert all(name in types for name in ("persona", "episodic", "instruction"))
