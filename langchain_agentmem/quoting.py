@@ -6,6 +6,7 @@ string.
 """
 
 import json
+from functools import lru_cache
 
 import regex
 
@@ -22,6 +23,7 @@ _CONTROL = regex.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CLOSING_TAG = regex.compile(rf"<([{BLANK}]*\\*)/")
 
 
+@lru_cache(maxsize=1024)  # an answer repeats the same few types, scenes and sessions
 def quote(text: str, separator: str | None = None) -> str:
     """Return `text` as one line of printable characters, free of `separator` unless quoted."""
     plain = text.isprintable() and not _NOT_PLAIN.search(text)

@@ -123,9 +123,12 @@ def _is_date(value: Any) -> bool:
     return isinstance(value, date) and not isinstance(value, datetime)
 
 
-def format_time(moment: datetime) -> str:
-    """Write a time as ISO 8601 in UTC with a `Z`; `parse_time` reads it back unchanged."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+def format_time(moment: datetime, *, timespec: str = "auto") -> str:
+    """Write a time as ISO 8601 in UTC with a `Z`; `parse_time` reads it back unchanged.
+
+    `timespec` is that of `datetime.isoformat`: `seconds` leaves the fraction out.
+    """
+    return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def to_epoch_us(moment: datetime) -> int:

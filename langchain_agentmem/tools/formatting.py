@@ -77,7 +77,7 @@ def _memory_entry(hit: MemoryHit, *, show_id: bool) -> str:
 
 
 def _message_entry(hit: MessageHit, *, show_id: bool) -> str:
-    moment = format_time(hit.recorded_at.replace(microsecond=0))
+    moment = format_time(hit.recorded_at, timespec="seconds")
     shown = f" [id: {quote(hit.id)}]" if show_id else ""
     header = (
         f"**[{hit.role}]** Session: {quote(hit.session_key)} [{moment}] "
