@@ -46,6 +46,8 @@ AT_ONCE = 16
 WARM_UP = 2
 OWN = "AgentMemory"
 BY_VECTORS = f"{OWN}, vectors alone"
+THROUGH_TOOL = f"{OWN}, through the tool"
+ADDED_BY_TOOL = "added by the tool, each"
 NOT_ASKED = "keywords are not asked"
 SLOW_QUESTIONS = 8
 """How many questions a slow peer is asked."""
@@ -284,7 +286,7 @@ def measure_own(
                 alone = by_vectors(memory, ask)
                 contenders.append(Contender(BY_VECTORS, alone, selection, wanted))
                 contenders.append(Contender(OWN, ask, selection, wanted))
-            contenders.append(Contender(f"{OWN}, through the tool", through_tool(memory, corpus)))
+            contenders.append(Contender(THROUGH_TOOL, through_tool(memory, corpus)))
         times = race(contenders, questions)
     both = times[: len(raw)]
     bench.floor = Times(
@@ -295,8 +297,31 @@ def measure_own(
     for contender, own in zip(contenders, times, strict=True):
         bench.keep(contender.system, own, contender.selection)
     if given is not None:
+        search, tool = own_search(memory, corpus.kind, {}), through_tool(memory, corpus)
+        bench.keep(ADDED_BY_TOOL, added(search, tool, questions))
         together = asyncio.run(at_once(memory, corpus.kind, questions))
         bench.keep(f"{OWN}, {AT_ONCE} at once, each", together)
+
+
+def added(search: Ask, around: Ask, questions: Sequence[str]) -> Times:
+    """Return what `around` takes beyond the search within it, of each question.
+
+    Both are asked in turn, when the question has been asked before: the difference of two medians
+    would be lost in the noise of either.
+    """
+    chance = random.Random(len(questions))  # noqa: S311  (an order, not a secret)
+    times = Times([], [])
+    for question in questions:
+        search(question)
+        wall, cpu = {}, {}
+        for ask in chance.sample((search, around), 2):
+            started, used = time.perf_counter(), time.process_time()
+            ask(question)
+            cpu[ask] = (time.process_time() - used) * 1000
+            wall[ask] = (time.perf_counter() - started) * 1000
+        times.wall.append(wall[around] - wall[search])
+        times.cpu.append(cpu[around] - cpu[search])
+    return times
 
 
 def through_tool(memory: AgentMemory, corpus: Corpus) -> Ask:
