@@ -8,6 +8,7 @@ from pathlib import Path
 
 from langchain_agentmem.integrations import chatgpt, histories
 from langchain_agentmem.interchange import FILE_NAMES, Line, files_of, read_records
+from langchain_agentmem.storage.folder import FILE_NAME as DATABASE_NAME
 
 _HEAD_BYTES = 1 << 20
 
@@ -28,10 +29,14 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
         chosen: The format; None: found out by looking into the files.
 
     Raises:
-        ValueError: There is no such file, or none in the folder.
+        ValueError: There is no such file, none in the folder, or it is a memory's own.
         OSError: A file cannot be read.
     """
     if path.is_file():
+        # Told by its name: whoever reads a database gives up the locks that SQLite has on it in
+        # the same process, as soon as he closes it.
+        if path.name.startswith(DATABASE_NAME):
+            raise ValueError(_is_memory(path, path.parent))
         return [(path, chosen or detect(path))]
     if chosen is Format.JSONL or not path.is_dir():
         return [(file, Format.JSONL) for file in files_of(path)]
@@ -43,12 +48,19 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
     elif exported := chatgpt.files_in(path):
         found += [(file, Format.CHATGPT) for file in exported]
     if not found:
+        if (path / DATABASE_NAME).is_file():
+            raise ValueError(_is_memory(path, path))
         wanted = {None: [*FILE_NAMES, "conversations.json"], Format.LANGCHAIN: [".json file"]}
         names = wanted.get(chosen, ["conversations.json"])
         either = "neither" if len(names) > 1 else "no"
         msg = f"{path}: holds {either} {' nor '.join(names)}"
         raise ValueError(msg)
     return found
+
+
+def _is_memory(path: Path, folder: Path) -> str:
+    way_out = f"`agentmem export --memory {folder} FILE.jsonl` writes it to a file"
+    return f"{path}: is a memory; {way_out}"
 
 
 def detect(path: Path) -> Format:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from langchain_agentmem import AgentMemory
 from langchain_agentmem.integrations.formats import Format, detect, sources_of
 
 MESSAGE = {"type": "human", "data": {"content": "x"}}
@@ -88,6 +89,24 @@ def test_a_folder_without_them_is_an_error(
         with pytest.raises(ValueError) as error:  # noqa: PT011  (its text is compared)
             sources_of(path, chosen)
         assert str(error.value) == f"{path}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [("", None), ("agentmem.sqlite3", None), ("agentmem.sqlite3-wal", Format.JSONL)],
+)
+def test_a_memory_is_no_file_to_read_but_can_be_exported(
+    tmp_path: Path, name: str, chosen: Format | None
+) -> None:
+    with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
+        memory.add_memory("owns a ladder")
+        path = tmp_path / "m" / name
+        with pytest.raises(ValueError, match=f"{path}: is a memory; `agentmem export --memory"):
+            sources_of(path, chosen)
+        memory.export(tmp_path / "m")
+
+    file = tmp_path / "m" / "memories.jsonl"
+    assert (file, Format.JSONL) in sources_of(tmp_path / "m")
 
 
 def nested(depth: int) -> Any:
