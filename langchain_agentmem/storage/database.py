@@ -16,6 +16,7 @@ from threading import Lock, RLock
 from weakref import WeakSet
 
 from langchain_agentmem.errors import StorageError
+from langchain_agentmem.storage.forks import keep_for_ever
 from langchain_agentmem.storage.schema import MEMORY_ID, MIGRATIONS
 
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -56,7 +57,8 @@ class Database:
         self._pid = os.getpid()
         self._uri: str | None = None
         self._in_use: list[None] = []
-        if self.location in _torn_by_fork:
+        self._file = os.path.realpath(path) if path is not None else None
+        if self._file in _torn_by_fork:
             raise StorageError(f"the database {self.location} {_TORN_BY_FORK}")  # noqa: EM102, TRY003
         _databases.add(self)
         with self._used():
@@ -175,15 +177,19 @@ class Database:
         finally:
             self._in_use.pop()
 
+    @property
+    def file_in_use(self) -> str | None:
+        """The file, while somebody uses it."""
+        return self._file if self._in_use else None
+
     def let_go_after_fork(self) -> None:
         """Close in a forked child what SQLite would take for the child's own.
 
-        Where a thread of the parent was at work that cannot be done: the file is not opened here.
+        Where a thread of the parent was at work with the file that cannot be done: its locks are
+        never released here. So the file is not opened in this process.
         """
-        if self._in_use:
-            if self.path is not None:
-                _torn_by_fork.add(self.location)
-            _kept_unused.append(self)
+        if self._in_use or self._file in _torn_by_fork:
+            keep_for_ever(self)
         elif not self._closed:
             for connection in [*self._idle, self._writer]:
                 connection.close()
@@ -334,7 +340,6 @@ class Database:
 
 _databases: WeakSet[Database] = WeakSet()
 _torn_by_fork: set[str] = set()
-_kept_unused: list[Database] = []
 _creating = Lock()
 
 
@@ -351,7 +356,9 @@ def _create_private(path: Path) -> None:
 def _let_go_after_fork() -> None:
     global _creating  # noqa: PLW0603
     _creating = Lock()
-    for database in list(_databases):
+    inherited = list(_databases)
+    _torn_by_fork.update(file for each in inherited if (file := each.file_in_use))
+    for database in inherited:
         database.let_go_after_fork()
 
 

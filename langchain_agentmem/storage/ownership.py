@@ -6,7 +6,6 @@ file lock that is released when the process ends, however it ends. Within a proc
 memories share the ownership.
 """
 
-import ctypes
 import os
 import sys
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from langchain_agentmem.storage.folder import OWNER_LOCK, TURN_LOCK
+from langchain_agentmem.storage.forks import keep_for_ever
 
 TURN_TIMEOUT_SECONDS = 20.0
 TURN_POLL_SECONDS = 0.01
@@ -91,8 +91,7 @@ def turns(folder: Path) -> Callable[[], AbstractContextManager[object]]:
 
 
 def _forget_after_fork() -> None:
-    # A forked child owns nothing, and what it inherits of Chroma hangs when it is used. It is kept
-    # alive unused: its end would touch threads and locks that are the parent's.
+    # A forked child owns nothing, and what it inherits of Chroma hangs when it is used.
     global _guard  # noqa: PLW0603
     _guard = Lock()
     _inherited.append(dict(_held))
@@ -101,8 +100,7 @@ def _forget_after_fork() -> None:
     if client is not None:
         _inherited.append(client.SharedSystemClient._identifier_to_system)  # noqa: SLF001
         client.SharedSystemClient.clear_system_cache()
-    # One reference that nobody gives back: at its end the interpreter frees what it can reach.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_inherited))
+    keep_for_ever(_inherited)
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ had been told. Nothing here checks anything; the tests do.
 """
 
 import faulthandler
+import functools
 import itertools
 import json
 import multiprocessing
@@ -283,8 +284,20 @@ def fork_during_checkpoint(folder: str) -> None:
     """Fork while another thread empties the write-ahead log, which waits for a reader."""
     from threading import Thread
 
+    parent = os.getpid()
+
+    class Telling(sqlite3.Connection):
+        def __del__(self, write: Any = os.write, getpid: Any = os.getpid) -> None:
+            if getpid() != parent:
+                write(1, b'{"freed": "a connection, whose locks are the parent\'s"}\n')
+
+    connect: Any = functools.partial(sqlite3.connect, factory=Telling)
+    sqlite3.connect = connect
     memory = open_memory(folder, embedding="none")
     memory.add_memories([_memory(1)])
+    # A second one, idle: SQLite's locks are those of the file.
+    idle = open_memory(folder, embedding="none")
+    idle.search_memories(text_of(1))
     file = str(Path(folder) / "agentmem.sqlite3")
     # In a process of its own: the child would have to let go of a connection of this one's.
     read = (
@@ -302,14 +315,15 @@ def fork_during_checkpoint(folder: str) -> None:
     tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
     reader.communicate("\n")
     thread.join()
-    tell(parent_lost=missing(memory, [1], by="keyword"))
+    tell(parent_lost=missing(memory, [1], by="keyword") + missing(idle, [1], by="keyword"))
     memory.close()
+    idle.close()
 
 
 def _is_waited_for(file: str) -> bool:
     """Whether somebody empties the log: he keeps others from writing meanwhile."""
     try:
-        with sqlite3.connect(file, timeout=0) as other:
+        with closing(sqlite3.connect(file, timeout=0)) as other:
             other.execute("BEGIN IMMEDIATE")
             other.rollback()
     except sqlite3.OperationalError:
