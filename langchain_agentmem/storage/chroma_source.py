@@ -10,6 +10,7 @@ from langchain_agentmem.storage import vector_index
 from langchain_agentmem.storage.folder import CHROMA_FOLDER
 from langchain_agentmem.storage.index_files import IndexFiles
 from langchain_agentmem.storage.ownership import Ownership, turns
+from langchain_agentmem.storage.patience import PatientClient
 from langchain_agentmem.storage.vector_index import VectorIndex
 
 
@@ -49,13 +50,13 @@ class ChromaSource:
 
     @classmethod
     def given(cls, client: Any, folder: Path) -> "ChromaSource":
-        """A client of the user's.
+        """A client of the user's, which may be that of a server that hangs.
 
         Raises:
             TypeError: It is no synchronous Chroma client.
         """
-        vector_index.check_client(client)
-        return cls(open=lambda: client, end=None, turn=turns(folder))
+        patient = PatientClient(vector_index.check_client(client))
+        return cls(open=lambda: patient, end=None, turn=turns(folder))
 
     @classmethod
     def in_memory(cls) -> "ChromaSource":

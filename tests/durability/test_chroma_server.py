@@ -200,6 +200,54 @@ def test_a_frozen_server_holds_up_no_write(
         assert [finding for finding in memory.check() if not finding.ok] == []
 
 
+def test_a_frozen_server_holds_up_no_opening(
+    tmp_path: Path, chroma: ChromaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.patience.CLIENT_SECONDS", 1.0)
+    with open_memory(tmp_path / "m", chroma) as memory:
+        assert add(memory, 1) == 0
+    client = chromadb.HttpClient(host="127.0.0.1", port=chroma.port)
+    with chroma.frozen():
+        started = time.monotonic()
+        memory = AgentMemory.open(tmp_path / "m", embedding="local", chroma_client=client)
+        assert time.monotonic() - started < 10
+        (problem,) = memory.status().problems
+        assert "Chroma did not answer within 1 s" in problem
+        found = memory.search_memories(text_of(1))
+        assert (found.strategy, [hit.id for hit in found.results]) == ("fts", ["m1"])
+        assert add(memory, 2) == 1
+        assert "Chroma still owes an earlier answer" in (memory.sync().problem or "")
+    with memory:
+        assert asks_vectors_again(memory)
+        assert memory.sync().pending == 0
+        assert missing(memory, [1, 2], by="vector") == []
+        assert memory.status().problems == []
+
+
+def test_a_frozen_server_holds_up_no_sync(
+    tmp_path: Path, chroma: ChromaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.patience.COLLECTION_SECONDS", 1.0)
+    with open_memory(tmp_path / "m", chroma, timeout=0.5) as memory:
+        assert add(memory, 1) == 0
+        with chroma.frozen():
+            started = time.monotonic()
+            assert add(memory, 2) == 1
+            memory.update_memory("m1", content=text_of(3))
+            synced = memory.sync()
+            assert time.monotonic() - started < 10
+            assert synced.pending == 2
+            assert "Chroma" in (synced.problem or "")
+            (finding,) = [each for each in memory.check() if not each.ok][:1]
+            assert "Chroma" in finding.detail
+        give_up = time.monotonic() + 60
+        while memory.sync().pending:
+            assert time.monotonic() < give_up
+        assert missing(memory, [2], by="vector") == []
+        found = memory.search_memories(text_of(3), limit=1).results[0]
+        assert (found.id, round(found.similarity or 0, 3)) == ("m1", 1.0)
+
+
 async def test_an_asynchronous_client_is_refused(tmp_path: Path, chroma: ChromaServer) -> None:
     client = await chromadb.AsyncHttpClient(host="127.0.0.1", port=chroma.port)
     with pytest.raises(TypeError, match="asynchronous Chroma clients are not supported"):
