@@ -20,6 +20,9 @@ Moment = Annotated[datetime, PlainSerializer(format_time)]
 """A time, which is ISO 8601 in UTC as JSON data."""
 
 
+HitT = TypeVar("HitT", bound="Hit")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """How a record came into an answer."""
@@ -41,16 +44,24 @@ class Hit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, times as ISO 8601."""
-        # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
-        own: Any = type(self)  # mypy takes the hash of an instance for that of its class
-        data: dict[str, Any] = _adapter(own).dump_python(self, mode="json", warnings=False)
+        (data,) = _json_data([self])
         return data
 
 
+def _json_data(hits: list[HitT]) -> list[dict[str, Any]]:
+    """Return hits, all of one type, as JSON data."""
+    if not hits:
+        return []
+    own: Any = type(hits[0])  # mypy takes the hash of an instance for that of its class
+    # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
+    data: list[dict[str, Any]] = _adapter(own).dump_python(hits, mode="json", warnings=False)
+    return data
+
+
 @cache
-def _adapter(hits: type[Hit]) -> TypeAdapter[Any]:
+def _adapter(hit: type[Hit]) -> TypeAdapter[Any]:
     # Made when it is first needed: it takes longer than the import of this module.
-    return TypeAdapter(hits)
+    return TypeAdapter(list[hit])  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +113,6 @@ class MessageHit(Hit):
     """What was said right before, in the order of the conversation; only if asked for."""
     after: list[ContextMessage] = field(default_factory=list)
     """What was said right after, in the order of the conversation; only if asked for."""
-
-
-HitT = TypeVar("HitT", bound=Hit)
 
 
 EXPLAIN_HEADS = (
@@ -174,7 +182,7 @@ class SearchResult(Generic[HitT]):
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
         return {
-            "results": [hit.to_dict() for hit in self.results],
+            "results": _json_data(self.results),
             "total": self.total,
             "strategy": self.strategy,
             "message": self.message,
