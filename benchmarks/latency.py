@@ -24,7 +24,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import chromadb
@@ -33,6 +33,8 @@ from chromadb.config import Settings
 from corpus import USER, Corpus, GivenEmbeddings, Selection, Vectors, user_of
 from datasets import RecordsName, read_datasets
 from langchain_core.messages import ToolCall
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from rich.console import Console
 from rich.table import Table
 
@@ -47,7 +49,8 @@ WARM_UP = 2
 OWN = "AgentMemory"
 BY_VECTORS = f"{OWN}, vectors alone"
 THROUGH_TOOL = f"{OWN}, through the tool"
-ADDED_BY_TOOL = "added by the tool, each"
+BEYOND_SEARCH = "of that, beyond the search"
+IDLE_TOOL = "LangChain tool that does nothing"
 NOT_ASKED = "keywords are not asked"
 SLOW_QUESTIONS = 8
 """How many questions a slow peer is asked."""
@@ -164,10 +167,10 @@ def race(contenders: Sequence[Contender], questions: Sequence[str]) -> list[Time
     for question in questions:
         for number in chance.sample(range(len(contenders)), len(contenders)):
             contender = contenders[number]
-            started, used = time.perf_counter(), time.process_time()
-            found = contender.ask(question)
-            all_times[number].cpu.append((time.process_time() - used) * 1000)
-            all_times[number].wall.append((time.perf_counter() - started) * 1000)
+            with Stopwatch() as whole:
+                found = contender.ask(question)
+            all_times[number].cpu.append(whole.cpu)
+            all_times[number].wall.append(whole.wall)
             starved[number] += found < contender.wanted
     return [
         replace(times, starved=n if contender.wanted else None)
@@ -275,6 +278,7 @@ def measure_own(
     corpus, questions = bench.corpus, bench.questions
     raw = raw_indexes(folder, corpus.kind, given)
     contenders = [Contender(name, ask) for name, ask in raw.items()]
+    tool = search_tool(memory, corpus)
     with AgentMemory.open(folder, embedding="none", timeout=TIMEOUT_SECONDS) as by_keyword:
         for selection in corpus.selections():
             ask = own_search(by_keyword, corpus.kind, selection.filters)
@@ -286,7 +290,7 @@ def measure_own(
                 alone = by_vectors(memory, ask)
                 contenders.append(Contender(BY_VECTORS, alone, selection, wanted))
                 contenders.append(Contender(OWN, ask, selection, wanted))
-            contenders.append(Contender(THROUGH_TOOL, through_tool(memory, corpus)))
+            contenders.append(Contender(THROUGH_TOOL, through(tool)))
         times = race(contenders, questions)
     both = times[: len(raw)]
     bench.floor = Times(
@@ -297,37 +301,81 @@ def measure_own(
     for contender, own in zip(contenders, times, strict=True):
         bench.keep(contender.system, own, contender.selection)
     if given is not None:
-        search, tool = own_search(memory, corpus.kind, {}), through_tool(memory, corpus)
-        bench.keep(ADDED_BY_TOOL, added(search, tool, questions))
+        bench.keep(BEYOND_SEARCH, beyond_search(memory, tool, questions))
+        search = own_search(memory, corpus.kind, {})
+        bench.keep(IDLE_TOOL, of_idle_tool(search, tool, questions))
         together = asyncio.run(at_once(memory, corpus.kind, questions))
         bench.keep(f"{OWN}, {AT_ONCE} at once, each", together)
 
 
-def added(search: Ask, around: Ask, questions: Sequence[str]) -> Times:
-    """Return what `around` takes beyond the search within it, of each question.
+def beyond_search(memory: AgentMemory, tool: BaseTool, questions: Sequence[str]) -> Times:
+    """Return what a tool takes beyond the search that it calls, of each question.
 
-    Both are asked in turn, when the question has been asked before: the difference of two medians
-    would be lost in the noise of either.
+    The search is timed within the call: the difference to another one would be lost in its noise.
     """
-    chance = random.Random(len(questions))  # noqa: S311  (an order, not a secret)
-    times = Times([], [])
-    for question in questions:
-        search(question)
-        wall, cpu = {}, {}
-        for ask in chance.sample((search, around), 2):
-            started, used = time.perf_counter(), time.process_time()
-            ask(question)
-            cpu[ask] = (time.process_time() - used) * 1000
-            wall[ask] = (time.perf_counter() - started) * 1000
-        times.wall.append(wall[around] - wall[search])
-        times.cpu.append(cpu[around] - cpu[search])
+    name = "search_conversations" if tool.name == "conversation_search" else "search_memories"
+    search, within, times = getattr(memory, name), Stopwatch(), Times([], [])
+    ask = through(tool)
+
+    def timed(*args: Any, **options: Any) -> Any:
+        with within:
+            return search(*args, **options)
+
+    with mock.patch.object(memory, name, timed):
+        for question in questions:
+            with Stopwatch() as whole:
+                ask(question)
+            times.wall.append(whole.wall - within.wall)
+            times.cpu.append(whole.cpu - within.cpu)
     return times
 
 
-def through_tool(memory: AgentMemory, corpus: Corpus) -> Ask:
-    """Return what asks a memory as an agent does."""
+def of_idle_tool(search: Ask, tool: BaseTool, questions: Sequence[str]) -> Times:
+    """Return what LangChain takes for a tool that does nothing, right after a search each."""
+    idle = IdleTool(name="idle", description=tool.description, args_schema=tool.args_schema)
+    ask, times = through(idle), Times([], [])
+    for question in questions:
+        search(question)  # which leaves the processor's caches as a search does
+        with Stopwatch() as whole:
+            ask(question)
+        times.wall.append(whole.wall)
+        times.cpu.append(whole.cpu)
+    return times
+
+
+class Stopwatch:
+    """Takes wall and processor time of a block, in milliseconds."""
+
+    wall = cpu = 0.0
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self._started, self._used = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.cpu = (time.process_time() - self._used) * 1000
+        self.wall = (time.perf_counter() - self._started) * 1000
+
+
+class IdleTool(BaseTool):
+    """A tool with the arguments of a search that does not search: what LangChain itself takes."""
+
+    response_format: str = "content_and_artifact"  # type: ignore[assignment]
+
+    def _run(self, query: str, *, config: RunnableConfig, **filters: Any) -> tuple[str, Any]:  # noqa: ARG002
+        return "", {"total": 0, "notes": []}
+
+
+def search_tool(memory: AgentMemory, corpus: Corpus) -> BaseTool:
+    """Return the tool that searches a memory for this kind of record."""
     tools = {tool.name: tool for tool in AgentMemoryToolkit(memory=memory).get_tools()}
-    tool = tools["conversation_search" if corpus.kind == "messages" else "memory_search"]
+    return tools["conversation_search" if corpus.kind == "messages" else "memory_search"]
+
+
+def through(tool: BaseTool) -> Ask:
+    """Return what calls a tool as an agent does."""
 
     def ask(question: str) -> int:
         arguments = {"query": question, "limit": LIMIT}
@@ -350,10 +398,10 @@ async def at_once(memory: AgentMemory, kind: RecordsName, questions: Sequence[st
     times = Times([], [])
     for start in range(0, len(questions), AT_ONCE):
         group = questions[start : start + AT_ONCE]
-        started, used = time.perf_counter(), time.process_time()
-        await ask(group)
-        times.cpu.append((time.process_time() - used) * 1000 / len(group))
-        times.wall.append((time.perf_counter() - started) * 1000 / len(group))
+        with Stopwatch() as whole:
+            await ask(group)
+        times.cpu.append(whole.cpu / len(group))
+        times.wall.append(whole.wall / len(group))
     return times
 
 

@@ -21,6 +21,7 @@ from readable import (
 )
 
 from langchain_agentmem import MemoryHit, MessageHit, SearchResult
+from langchain_agentmem.tools import formatting
 from langchain_agentmem.tools.formatting import (
     MAX_CONTENT_CHARS,
     format_memories,
@@ -413,3 +414,10 @@ class TestEveryOutputIsReadBackIntoItsEntries:
             )
             for hit in hits
         ]
+
+
+def test_what_is_passed_over_as_harmless_begins_no_structure() -> None:
+    for pattern in (formatting._STRUCTURE, formatting._QUOTED, formatting._CONTEXT_MARK):
+        for first in formatting._HARMLESS:
+            assert pattern.match(first, partial=True) is None
+    assert formatting._STRUCTURE.match("n", partial=True), "as a line with Note: begins"
