@@ -64,4 +64,4 @@ class MemoryAddTool(MemoryTool):
             report = self.memory.add_memories([Memory(**fields)], config=config)
             memory = report.records[0]
             verb = "Saved as" if report.saved else "Already there as"
-            return f"{verb} {quote(memory.id)}.", memory.model_dump(mode="json")
+            return Answer(f"{verb} {quote(memory.id)}.", memory.model_dump(mode="json"))

@@ -41,4 +41,4 @@ class MemoryDeleteTool(MemoryTool):
             unknown = [id_ for id_ in asked if id_ not in found]
             if unknown:
                 text += f" There are no memories with the ids: {', '.join(map(_listed, unknown))}."
-            return text, {"deleted": found, "unknown": unknown}
+            return Answer(text, {"deleted": found, "unknown": unknown})

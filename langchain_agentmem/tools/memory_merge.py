@@ -35,4 +35,4 @@ class MemoryMergeTool(MemoryTool):
             named = {memory.id for memory in found if memory is not None}  # one may have two ids
             memory = self.memory.merge_memories(ids, content, config=config)
             text = f"Merged {len(named)} memories into {quote(memory.id)}."
-            return text, memory.model_dump(mode="json")
+            return Answer(text, memory.model_dump(mode="json"))

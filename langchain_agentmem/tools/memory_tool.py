@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
@@ -13,8 +13,14 @@ from langchain_agentmem.errors import describe
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.quoting import unquote
 
-Answer = tuple[str, dict[str, Any]]
-"""What the model reads, and the same as JSON data."""
+
+class Answer(NamedTuple):
+    """What a tool answers."""
+
+    content: str
+    """What the model reads."""
+    artifact: dict[str, Any]
+    """The same as JSON data."""
 
 
 def read_text(value: Any) -> Any:

@@ -62,4 +62,4 @@ class MemoryUpdateTool(MemoryTool):
                 msg = "name at least one field to change: content, type, scene or tags"
                 raise ValueError(msg)
             memory = self.memory.update_memory(id, config=config, **changes)
-            return f"Updated {quote(memory.id)}.", memory.model_dump(mode="json")
+            return Answer(f"Updated {quote(memory.id)}.", memory.model_dump(mode="json"))

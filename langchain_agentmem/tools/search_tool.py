@@ -91,7 +91,7 @@ class SearchTool(MemoryTool):
         limit: int = DEFAULT_LIMIT,
         *,
         config: RunnableConfig,
-        **filters: str | None,
+        **filters: Any,
     ) -> Answer:
         with self._failures_told():
             search, _ = self._searches
@@ -103,7 +103,7 @@ class SearchTool(MemoryTool):
         limit: int = DEFAULT_LIMIT,
         *,
         config: RunnableConfig,
-        **filters: str | None,
+        **filters: Any,
     ) -> Answer:
         with self._failures_told():
             _, search = self._searches
@@ -120,4 +120,4 @@ class SearchTool(MemoryTool):
 
     def _present(self, result: Found) -> Answer:
         text = type(self).format_result(result, show_ids=self.show_ids)
-        return text, result.to_dict()
+        return Answer(text, result.to_dict())
