@@ -2,7 +2,7 @@
 
 AgentMemoryError
 ├── StorageError            the database cannot be opened, read or written
-├── VectorIndexError        Chroma's own code broke down
+├── VectorIndexError        Chroma broke down or does not answer
 └── EmbeddingError          an embedding model is missing, failed, or answered nonsense
 
 Bad arguments are plain `ValueError` and `TypeError`, as everywhere in Python; a `ScopeError` is a
@@ -25,7 +25,7 @@ class StorageError(AgentMemoryError):
 
 
 class VectorIndexError(AgentMemoryError):
-    """Chroma's own code broke down; keyword search goes on."""
+    """Chroma broke down or does not answer; keyword search goes on."""
 
 
 class EmbeddingError(AgentMemoryError):

@@ -124,9 +124,9 @@ def _is_date(value: Any) -> bool:
 
 
 def format_time(moment: datetime, *, timespec: str = "auto") -> str:
-    """Write a time as ISO 8601 in UTC with a `Z`; `parse_time` reads it back unchanged.
+    """Write a time as ISO 8601 in UTC with a `Z`, which `parse_time` reads back.
 
-    `timespec` is that of `datetime.isoformat`: `seconds` leaves the fraction out.
+    `timespec` is that of `datetime.isoformat`: `auto` loses nothing, `seconds` the fraction.
     """
     return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 

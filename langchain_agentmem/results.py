@@ -52,7 +52,7 @@ def _json_data(hits: list[HitT]) -> list[dict[str, Any]]:
     """Return hits, all of one type, as JSON data."""
     if not hits:
         return []
-    own: Any = type(hits[0])  # mypy takes the hash of an instance for that of its class
+    own: Any = type(hits[0])  # else mypy asks whether a hit, not its class, is hashable
     # `dataclasses.asdict` copies deeply, which takes as long as the search of a small memory.
     data: list[dict[str, Any]] = _adapter(own).dump_python(hits, mode="json", warnings=False)
     return data

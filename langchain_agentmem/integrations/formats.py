@@ -1,6 +1,7 @@
 """Which format a file is in, and what reads it."""
 
 import json
+import shlex
 import zipfile
 from collections.abc import Iterator
 from enum import StrEnum
@@ -11,6 +12,7 @@ from langchain_agentmem.interchange import FILE_NAMES, Line, files_of, read_reco
 from langchain_agentmem.storage.folder import FILE_NAME as DATABASE_NAME
 
 _HEAD_BYTES = 1 << 20
+_DATABASE_FILES = [f"{DATABASE_NAME}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")]
 
 
 class Format(StrEnum):
@@ -35,20 +37,24 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
     if path.is_file():
         # Told by its name: whoever reads a database gives up the locks that SQLite has on it in
         # the same process, as soon as he closes it.
-        if path.name.startswith(DATABASE_NAME):
-            raise ValueError(_is_memory(path, path.parent))
+        if path.resolve().name in _DATABASE_FILES:
+            raise ValueError(_is_memory(path, path.resolve().parent))
         return [(path, chosen or detect(path))]
+    exported = any((path / name).is_file() for name in FILE_NAMES)
+    is_memory = (path / DATABASE_NAME).is_file()
     if chosen is Format.JSONL or not path.is_dir():
+        if is_memory and not exported:
+            raise ValueError(_is_memory(path, path))
         return [(file, Format.JSONL) for file in files_of(path)]
     found: list[tuple[Path, Format]] = []
-    if chosen is None and any((path / name).is_file() for name in FILE_NAMES):
+    if chosen is None and exported:
         found = [(file, Format.JSONL) for file in files_of(path)]
     if chosen is Format.LANGCHAIN:
         found = [(file, chosen) for file in sorted(path.glob("*.json"))]
-    elif exported := chatgpt.files_in(path):
-        found += [(file, Format.CHATGPT) for file in exported]
+    elif conversations := chatgpt.files_in(path):
+        found += [(file, Format.CHATGPT) for file in conversations]
     if not found:
-        if (path / DATABASE_NAME).is_file():
+        if is_memory:
             raise ValueError(_is_memory(path, path))
         wanted = {None: [*FILE_NAMES, "conversations.json"], Format.LANGCHAIN: [".json file"]}
         names = wanted.get(chosen, ["conversations.json"])
@@ -59,7 +65,9 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
 
 
 def _is_memory(path: Path, folder: Path) -> str:
-    way_out = f"`agentmem export --memory {folder} FILE.jsonl` writes it to a file"
+    way_out = (
+        f"`agentmem export --memory {shlex.quote(str(folder))} FILE.jsonl` writes it to a file"
+    )
     return f"{path}: is a memory; {way_out}"
 
 

@@ -1,32 +1,32 @@
-"""A Chroma that hangs is waited for only so long.
+"""A Chroma server that hangs holds up no opening of a memory.
 
 Chroma's HTTP client has no time limit: a server that takes connections and answers nothing would
-hold up for ever whoever opens a memory or syncs it.
+hold up for ever whoever opens an index on it.
 """
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
-from threading import Lock
 from typing import Any
 
-from langchain_agentmem.errors import VectorIndexError, describe
+from langchain_agentmem.errors import VectorIndexError
 from langchain_agentmem.workers import Workers
 
-CLIENT_SECONDS = 10.0
-"""How long a call of a client may take: it looks for collections, or makes and deletes them."""
-COLLECTION_SECONDS = 60.0
-"""How long a call of a collection may take: it reads or writes up to a batch of vectors."""
-_MAKES_A_COLLECTION = "get_or_create_collection"
-_MOST_AT_ONCE = 64
+SECONDS = 10.0
+"""How long one of the calls may take that open an index."""
+REST_SECONDS = 30.0
+"""How long a server that did not answer is asked for nothing more of the kind, at the most."""
+_GET_COLLECTION = "get_or_create_collection"
+# What costs a server little. Calls that write are waited for as long as it takes: one that was given
+# up could take effect after a later one.
+_LIMITED = frozenset({"get_max_batch_size", "list_collections", _GET_COLLECTION, "count"})
+_MOST_AT_ONCE = 16
 
 
 class PatientClient:
-    """A Chroma client whose calls, and those of its collections, end after a while.
-
-    The call itself goes on in its thread, and may still have its effect. So nothing more is asked
-    until it has ended: what is written later must not be overtaken by it.
+    """A Chroma client of which the calls that open an index end after a while.
 
     Args:
         client: A Chroma client.
@@ -36,56 +36,59 @@ class PatientClient:
         """Wait for nothing yet."""
         self._client = client
         self._workers = Workers(_MOST_AT_ONCE, "agentmem-chroma")
-        self._overdue: list[Future[Any]] = []
-        self._lock = Lock()
+        self._overdue: tuple[Future[Any], float] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the client has by this name; a method with its time limit."""
-        method = getattr(self._client, name)
-        if name == _MAKES_A_COLLECTION:
-            return lambda *args, **kwargs: _PatientCollection(
-                self, self.call(CLIENT_SECONDS, partial(method, *args, **kwargs))
-            )
-        return self.limited(method, CLIENT_SECONDS)
+        """Return what the client has by this name, with a time limit if it is to be quick."""
+        if name.startswith("_"):  # asked for by copies of this, before there is a client
+            raise AttributeError(name)
+        if name == _GET_COLLECTION:
+            return self._collection
+        return self.limited(name, getattr(self._client, name))
 
-    def limited(self, attribute: Any, seconds: float) -> Any:
-        """Return a method that is waited for so many seconds; anything else as it is."""
-        if not callable(attribute):
-            return attribute
-        return lambda *args, **kwargs: self.call(seconds, partial(attribute, *args, **kwargs))
+    def limited(self, name: str, attribute: Any) -> Any:
+        """Return a method with its time limit, if it has one; anything else as it is."""
+        return partial(self._call, attribute) if name in _LIMITED else attribute
 
-    def call(self, seconds: float, function: Callable[[], Any]) -> Any:
+    def _collection(self, *args: Any, **options: Any) -> "_PatientCollection":
+        get = getattr(self._client, _GET_COLLECTION)
+        return _PatientCollection(self, self._call(get, *args, **options))
+
+    def _call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call Chroma.
 
         Raises:
-            VectorIndexError: It does not answer.
-            Exception: Whatever `function` raises.
+            VectorIndexError: It does not answer, or did not a moment ago.
+            Exception: Whatever `method` raises.
         """
-        with self._lock:
-            self._overdue = [future for future in self._overdue if not future.done()]
-            if self._overdue:
+        overdue = self._overdue
+        if overdue is not None and not overdue[0].done():
+            if time.monotonic() - overdue[1] < REST_SECONDS:
                 msg = "Chroma still owes an earlier answer"
                 raise VectorIndexError(msg)
+            self._overdue = None
+        work = partial(copy_context().run, method, *args, **options)
         try:
-            future = self._workers.submit(copy_context().run, function)
-        except RuntimeError as error:  # there can be no more threads
-            raise VectorIndexError(describe(error)) from error
+            future = self._workers.submit(work)
+        except RuntimeError:  # there can be no more threads, or the program is ending
+            return work()
         try:
-            return future.result(seconds)
+            return future.result(SECONDS)
         except TimeoutError:
-            if future.done() and not future.cancelled():
-                raise  # the function's own
+            if future.done():  # just now, or the error is the method's own
+                return future.result()
             if not future.cancel():
-                with self._lock:
-                    self._overdue.append(future)
-            msg = f"Chroma did not answer within {seconds:g} s"
+                self._overdue = future, time.monotonic()
+            msg = f"Chroma did not answer within {SECONDS:g} s"
             raise VectorIndexError(msg) from None
 
 
 class _PatientCollection:
     def __init__(self, client: PatientClient, collection: Any) -> None:
-        self._client = client
+        self._patient = client
         self._collection = collection
 
     def __getattr__(self, name: str) -> Any:
-        return self._client.limited(getattr(self._collection, name), COLLECTION_SECONDS)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._patient.limited(name, getattr(self._collection, name))

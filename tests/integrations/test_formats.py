@@ -93,13 +93,20 @@ def test_a_folder_without_them_is_an_error(
 
 @pytest.mark.parametrize(
     ("name", "chosen"),
-    [("", None), ("agentmem.sqlite3", None), ("agentmem.sqlite3-wal", Format.JSONL)],
+    [
+        ("", None),
+        ("", Format.JSONL),
+        ("agentmem.sqlite3", None),
+        ("agentmem.sqlite3-wal", Format.JSONL),
+        ("link", Format.JSONL),
+    ],
 )
 def test_a_memory_is_no_file_to_read_but_can_be_exported(
     tmp_path: Path, name: str, chosen: Format | None
 ) -> None:
     with AgentMemory.open(tmp_path / "m", embedding="none") as memory:
         memory.add_memory("owns a ladder")
+        (tmp_path / "m" / "link").symlink_to(tmp_path / "m" / "agentmem.sqlite3")
         path = tmp_path / "m" / name
         with pytest.raises(ValueError, match=f"{path}: is a memory; `agentmem export --memory"):
             sources_of(path, chosen)
@@ -107,6 +114,8 @@ def test_a_memory_is_no_file_to_read_but_can_be_exported(
 
     file = tmp_path / "m" / "memories.jsonl"
     assert (file, Format.JSONL) in sources_of(tmp_path / "m")
+    named = file.rename(tmp_path / "agentmem.sqlite3.jsonl")
+    assert sources_of(named) == [(named, Format.JSONL)]
 
 
 def nested(depth: int) -> Any:
