@@ -19,8 +19,8 @@ SECONDS = 10.0
 REST_SECONDS = 30.0
 """How long a server that did not answer is asked for nothing more of the kind, at the most."""
 _GET_COLLECTION = "get_or_create_collection"
-# What costs a server little. Calls that write are waited for as long as it takes: one that was given
-# up could take effect after a later one.
+# What costs a server little. Calls that write are waited for as long as it takes: one that was
+# given up could take effect after a later one.
 _LIMITED = frozenset({"get_max_batch_size", "list_collections", _GET_COLLECTION, "count"})
 _MOST_AT_ONCE = 16
 

@@ -61,14 +61,16 @@ def find_saved(
     if record.id:
         # The plus keeps SQLite from reading through all of the owner's records.
         owner = " AND ".join(f"+{name} = ?" for name in kind.identity_fields)
+        either = (record.id, record.given_id or record.id)
         return _fetch_one(
             connection,
-            f"SELECT * FROM {kind.name} WHERE (id IN (?1, ?2) OR given_id IN (?1, ?2)) "
-            f"AND {owner} ORDER BY id <> ?1, given_id IS NOT NULL",
+            f"SELECT * FROM {kind.name} WHERE (id IN (?, ?) OR given_id IN (?, ?)) "
+            f"AND {owner} ORDER BY id <> ?, given_id IS NOT NULL",
             (
-                record.id,
-                record.given_id or record.id,
+                *either,
+                *either,
                 *(getattr(record, name) for name in kind.identity_fields),
+                record.id,
             ),
         )
     sql = (
@@ -91,11 +93,11 @@ def owners(
     connection: sqlite3.Connection, kind: RecordKind, session_key: str, ids: Collection[str]
 ) -> dict[str, set[Owner]]:
     """Return, by the id that was given, who has such records of a conversation, deleted or not."""
-    listed = "IN (SELECT value FROM json_each(?2))"
+    listed = "IN (SELECT value FROM json_each(?))"
     rows = connection.execute(
         f"SELECT id, given_id, scope, scope_id FROM {kind.name} "
-        f"WHERE session_key = ?1 AND (id {listed} OR given_id {listed})",
-        (session_key, json.dumps(list(ids))),
+        f"WHERE session_key = ? AND (id {listed} OR given_id {listed})",
+        (session_key, *[json.dumps(list(ids))] * 2),
     )
     found: dict[str, set[Owner]] = {}
     for row in rows:

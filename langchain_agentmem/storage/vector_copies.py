@@ -64,8 +64,8 @@ class VectorCopies:
         with self._database.write() as connection:
             connection.executemany(
                 f"INSERT OR REPLACE INTO {kind.name}_vectors (seq, vector) "
-                f"SELECT r.seq, ?1 FROM {kind.name} r WHERE r.id = ?2 AND r.deleted_at IS NULL "
-                "AND EXISTS (SELECT 1 FROM vector_queue WHERE seq = ?3)",
+                f"SELECT r.seq, ? FROM {kind.name} r WHERE r.id = ? AND r.deleted_at IS NULL "
+                "AND EXISTS (SELECT 1 FROM vector_queue WHERE seq = ?)",
                 rows,
             )
             connection.execute(

@@ -65,11 +65,11 @@ class VectorQueue:
         """Tell whether this number of vectors is what the records and the queue lead to expect."""
         sql = (
             f"SELECT (SELECT count(*) FROM {kind.name} WHERE deleted_at IS NULL AND id NOT IN "
-            "(SELECT id FROM vector_queue WHERE kind = ?1)), "
-            "(SELECT count(*) FROM vector_queue WHERE kind = ?1)"
+            "(SELECT id FROM vector_queue WHERE kind = ?)), "
+            "(SELECT count(*) FROM vector_queue WHERE kind = ?)"
         )
         with self._database.read() as connection:
-            settled, waiting = connection.execute(sql, (kind.name,)).fetchone()
+            settled, waiting = connection.execute(sql, (kind.name, kind.name)).fetchone()
         return bool(settled <= stored <= settled + waiting)
 
     def take(self, limit: int, kind: str, ids: Sequence[str]) -> list[QueueEntry]:

@@ -1,6 +1,7 @@
 """The SQLite file: what is committed is on disk, and no file of others is touched."""
 
 import multiprocessing
+import re
 import sqlite3
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from python_process import run_python
 
+import langchain_agentmem
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.folder import FILE_NAME
@@ -312,3 +314,10 @@ def test_first_openings_at_the_same_moment_all_see_a_database_of_this_package(
         with ThreadPoolExecutor(openers) as pool:
             for done in [pool.submit(open_and_close) for _ in range(openers)]:
                 done.result()
+
+
+def test_no_placeholder_has_a_number() -> None:
+    """From 3.14 on, Python's sqlite3 takes numbered ones for named, and refuses a sequence."""
+    package = Path(langchain_agentmem.__file__).parent
+    numbered = [path for path in package.rglob("*.py") if re.search(r"\?[1-9]", path.read_text())]
+    assert numbered == []
