@@ -12,7 +12,13 @@ from typing import Any
 
 import regex
 
-from langchain_agentmem.quoting import BLANK, quote, without_closing_tags, without_controls
+from langchain_agentmem.quoting import (
+    BLANK,
+    INVISIBLE,
+    quote,
+    without_closing_tags,
+    without_controls,
+)
 from langchain_agentmem.records import format_time
 from langchain_agentmem.results import ContextMessage, MemoryHit, MessageHit, SearchResult
 
@@ -28,16 +34,18 @@ NO_MESSAGES = "No matching conversation messages found."
 # A line that could be taken for part of the output's own structure, also behind characters that
 # cannot be seen; backslashes before it count, so that escaping can be undone without doubt.
 _STRUCTURE = regex.compile(
-    rf"^([{BLANK}]*\\*)(?=(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    rf"[{BLANK}]*\\*(?:(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    r"|No (?:memory|message) has |There are no (?:memories|messages) "
     rf"|(?:[-*_][{BLANK}]*){{3,}}$)",
     regex.IGNORECASE,
 )
-_QUOTED = regex.compile(rf"^([{BLANK}]*\\*)(?=>)")
-_CONTEXT_MARK = regex.compile(
-    rf"^([{BLANK}]*\\*)(?=>[{BLANK}]*\((?:before|after)\))", regex.IGNORECASE
-)
+_QUOTED = regex.compile(rf"[{BLANK}]*\\*>")
+_CONTEXT_MARK = regex.compile(rf"[{BLANK}]*\\*>[{BLANK}]*\((?:before|after)\)", regex.IGNORECASE)
+# What makes a line no other one: it shows nothing, or a mark on the character before it.
+_PASSED_OVER = regex.compile(rf"[{INVISIBLE}\p{{M}}]+")
+_BEFORE_ESCAPE = regex.compile(rf"[{BLANK}\p{{M}}]*\\*")
 # What nearly all lines begin with, and none that the patterns match: asking them takes far longer.
-_HARMLESS = frozenset(string.ascii_letters + string.digits) - frozenset("FfNn")
+_HARMLESS = frozenset(string.ascii_letters + string.digits) - frozenset("FfNnTt")
 
 
 def format_memories(result: SearchResult[MemoryHit], *, show_ids: bool = False) -> str:
@@ -112,15 +120,18 @@ def _content_lines(content: str) -> list[str]:
     cut = content[:MAX_CONTENT_CHARS]
     if len(cut) < len(content):
         cut += f" [... cut: {len(cut)} of {len(content)} characters shown]"
-    return [_escaped(_STRUCTURE, _inert(line)) for line in cut.strip("\r\n").splitlines()]
+    lines = map(without_controls, cut.strip("\r\n").splitlines())
+    text = without_closing_tags("\n".join(lines))  # of all lines: a tag may be spread over some
+    return [_escaped(_STRUCTURE, line) for line in text.split("\n")]
 
 
 def _escaped(pattern: regex.Pattern[str], line: str) -> str:
-    """Return `line` with a backslash behind what `pattern` matches at its beginning."""
-    if line[:1] in _HARMLESS:
+    """Return `line` with one more backslash before what `pattern` matches, if it reads so."""
+    if line[:1] in _HARMLESS or not pattern.match(_PASSED_OVER.sub("", line)):
         return line
-    found = pattern.match(line)
-    return line if found is None else f"{found[1]}\\{line[found.end() :]}"
+    before = _BEFORE_ESCAPE.match(line)
+    end = before.end() if before else 0
+    return f"{line[:end]}\\{line[end:]}"
 
 
 def _one_line(text: str) -> str:

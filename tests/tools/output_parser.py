@@ -14,13 +14,17 @@ import regex
 Kind = Literal["memories", "messages"]
 
 # What is invisible at the start of a line does not make the line another one.
-BLANK = r"\s\p{Z}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800"
+# Nor do accents and the like, wherever they are.
+INVISIBLE = r"\p{Cf}\p{Default_Ignorable_Code_Point}\u2800\p{M}"
+BLANK = rf"\s\p{{Z}}{INVISIBLE}"
 STRUCTURE = (
     rf"(?:[-*+][{BLANK}]+)?(?:\*\*|__)\[|Note:|Found \d|No matching "
+    r"|No (?:memory|message) has |There are no (?:memories|messages) "
     rf"|(?:[-*_][{BLANK}]*){{3,}}$"
 )
+_ESCAPABLE = regex.compile(rf"[{BLANK}]*\\*(?:{STRUCTURE})", regex.IGNORECASE)
 _UNESCAPED = regex.compile(rf"[{BLANK}]*(?:{STRUCTURE})", regex.IGNORECASE)
-_ESCAPED = regex.compile(rf"^([{BLANK}]*\\*)\\(?={STRUCTURE})", regex.IGNORECASE)
+_START = regex.compile(rf"([{BLANK}]*\\*)(.*)", regex.DOTALL)
 _TAG = regex.compile(rf"<[{BLANK}]*/")
 _ESCAPED_TAG = regex.compile(rf"<([{BLANK}]*\\*)\\/")
 
@@ -49,10 +53,10 @@ _CONTEXT = regex.compile(
 )
 _QUOTED = regex.compile(rf"[{BLANK}]*>")
 _CONTEXT_LOOKALIKE = regex.compile(rf"[{BLANK}]*>[{BLANK}]*\((?:before|after)\)", regex.IGNORECASE)
-_ESCAPED_LOOKALIKE = regex.compile(
-    rf"^([{BLANK}]*\\*)\\(?=>[{BLANK}]*\((?:before|after)\))", regex.IGNORECASE
+_ESCAPABLE_LOOKALIKE = regex.compile(
+    rf"[{BLANK}]*\\*>[{BLANK}]*\((?:before|after)\)", regex.IGNORECASE
 )
-_ESCAPED_QUOTE = regex.compile(rf"^([{BLANK}]*\\*)\\(?=>)")
+_ESCAPABLE_QUOTE = regex.compile(rf"[{BLANK}]*\\*>")
 _NOTHING = {
     "memories": "No matching memories found.",
     "messages": "No matching conversation messages found.",
@@ -230,18 +234,18 @@ def _context(line: str) -> ContextEntry:
 
 def _alone(lines: list[str]) -> str:
     for line in lines:
-        if _CONTEXT_LOOKALIKE.match(line):
+        if _CONTEXT_LOOKALIKE.match(_bare(line)):
             msg = f"content that reads as context: {line!r}"
             raise ParseError(msg)
-    return _content([_ESCAPED_LOOKALIKE.sub(r"\1", line) for line in lines])
+    return _content([_without_escape(_ESCAPABLE_LOOKALIKE, line) for line in lines])
 
 
 def _beside(lines: list[str]) -> str:
     for line in lines:
-        if _QUOTED.match(line):
+        if _QUOTED.match(_bare(line)):
             msg = f"content that reads as context: {line!r}"
             raise ParseError(msg)
-    return _content([_ESCAPED_QUOTE.sub(r"\1", line) for line in lines])
+    return _content([_without_escape(_ESCAPABLE_QUOTE, line) for line in lines])
 
 
 def _header(pattern: regex.Pattern[str], line: str) -> regex.Match[str]:
@@ -258,10 +262,25 @@ def _label(shown: str) -> str:
 
 def _content(lines: list[str]) -> str:
     for line in lines:
-        if _UNESCAPED.match(line) or _TAG.search(line):
+        if _UNESCAPED.match(_bare(line)):
             msg = f"content that reads as structure: {line!r}"
             raise ParseError(msg)
-    return "\n".join(_without_tag_escapes(_ESCAPED.sub(r"\1", line)) for line in lines)
+    content = "\n".join(lines)
+    if _TAG.search(content):
+        msg = f"content that closes a tag: {content!r}"
+        raise ParseError(msg)
+    return _without_tag_escapes("\n".join(_without_escape(_ESCAPABLE, line) for line in lines))
+
+
+def _bare(line: str) -> str:
+    return regex.sub(f"[{INVISIBLE}]", "", line)
+
+
+def _without_escape(escapable: regex.Pattern[str], line: str) -> str:
+    """Take the backslash away that keeps a line from reading as structure."""
+    start, rest = _header(_START, line).groups()
+    before = f"{start[:-1]}{rest}"
+    return before if start.endswith("\\") and escapable.match(_bare(before)) else line
 
 
 def _without_tag_escapes(line: str) -> str:

@@ -184,7 +184,7 @@ class TestLongContents:
 class TestContentIsNoStructure:
     @pytest.mark.parametrize("line", [*FORGED_LINES, *LOOKALIKES])
     def test_a_line_that_reads_as_structure_gets_a_backslash(self, line: str) -> None:
-        start = len(re.match(rf"[\s\u200b\u2060\ufeff\u202a{UNSEEN}]*", line)[0])  # type: ignore[index]
+        start = len(re.match(rf"[\s\u0301\u200b\u2060\ufeff\u202a{UNSEEN}]*", line)[0])  # type: ignore[index]
         escaped = f"{line[:start]}\\{line[start:]}"
         assert messages(message_hit(f"before\n{line}\nafter")).endswith(
             f"\n\nbefore\n{escaped}\nafter"
@@ -240,6 +240,10 @@ class TestContentIsNoStructure:
     def test_no_tag_is_closed(self, text: str, escaped: str) -> None:
         assert messages(message_hit(text)).endswith(f"\n\n{escaped}")
         assert memories(memory_hit(text)).endswith(f"\n  {escaped}")
+
+    def test_nor_one_that_is_spread_over_lines(self) -> None:
+        assert messages(message_hit("<\n/memories>")).endswith("\n\n<\n\\/memories>")
+        assert memories(memory_hit("<\n/memories>")).endswith("\n  <\n  \\/memories>")
 
     @pytest.mark.parametrize(
         "separator",
