@@ -7,8 +7,11 @@ string.
 
 import json
 from functools import lru_cache
+from typing import Any
 
 import regex
+
+_LONGEST = 200
 
 INVISIBLE = r"\p{Cf}\p{Default_Ignorable_Code_Point}\u2800"
 """Characters that show nothing and take no room or are blank, for a character class of `regex`."""
@@ -30,6 +33,12 @@ def quote(text: str, separator: str | None = None) -> str:
     if text and plain and not (separator and separator in text):
         return text
     return as_json(text)
+
+
+def brief(value: Any) -> str:
+    """Return a value as Python writes it, a long one cut: whoever sent it knows what it was."""
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
 def as_json(text: str) -> str:

@@ -15,7 +15,7 @@ from langchain_core.messages import ChatMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from langchain_agentmem.messages import read_message, text_of
-from langchain_agentmem.quoting import BLANK
+from langchain_agentmem.quoting import BLANK, brief
 
 Scope = Literal["thread", "user", "persona", "organization"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -39,6 +39,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
 _LARGEST_EPOCH_SECONDS = 1e11
 _MAX_METADATA_DEPTH = 50
+# What the checkpoints of an agent can hold of a tool's answer.
+_LEAST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
 _VISIBLE = regex.compile(rf"[^\p{{Cc}}{BLANK}]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -58,9 +60,10 @@ def parse_time(value: Any) -> datetime:
     Raises:
         ValueError: It is none of these.
     """
+    given = value
     try:
         if isinstance(value, str):
-            text = value.strip()
+            text = value.strip().upper()  # RFC 3339 has t and z as well
             value = float(text) if re.fullmatch(r"\d{9,}(\.\d+)?", text) else _parse_iso(text)
         if isinstance(value, datetime):
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
@@ -72,7 +75,7 @@ def parse_time(value: Any) -> datetime:
             return _EPOCH + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         pass
-    msg = f"cannot read {value!r} as a time: give a datetime, ISO 8601 text or an epoch number"
+    msg = f"cannot read {brief(given)} as a time: give a datetime, ISO 8601 text or an epoch number"
     raise ValueError(msg)
 
 
@@ -173,8 +176,13 @@ def _json_value(value: Any, path: str, depth: int = 0) -> Any:
     if depth > _MAX_METADATA_DEPTH:
         msg = f"metadata is nested more than {_MAX_METADATA_DEPTH} levels deep"
         raise ValueError(msg)
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        if _LEAST_INTEGER <= value <= _LARGEST_INTEGER:
+            return value
+        msg = f"{path} is an integer of more than 64 bits: give it as text"
+        raise ValueError(msg)
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, float):

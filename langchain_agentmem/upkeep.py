@@ -1,6 +1,6 @@
 """What keeps a memory in order: status, sync, verification, repair and closing."""
 
-from typing import Self
+from typing import Any, Self
 
 from langchain_agentmem.results import Finding, MemoryStatus, WriteReport
 from langchain_agentmem.search.pipeline import SearchPipeline
@@ -87,6 +87,23 @@ class Upkeep:
         self._database.close()  # first: whoever is at work then learns why it cannot go on
         self._pipeline.close()
         self._vectors.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return this memory: copies of a tool or an agent work on the same one."""
+        return self
+
+    def __copy__(self) -> Self:
+        """Return this memory, as `__deepcopy__` does."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled.
+
+        Raises:
+            TypeError: Always: a memory is files that are open here.
+        """
+        msg = "a memory cannot be pickled: open its folder where it is used"
+        raise TypeError(msg)
 
     def __enter__(self) -> Self:
         """Return this memory."""

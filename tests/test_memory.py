@@ -1,8 +1,10 @@
 """The front door: what `AgentMemory` promises to those who hold one."""
 
 import asyncio
+import copy
 import inspect
 import os
+import pickle
 import shutil
 import threading
 import time
@@ -874,3 +876,16 @@ def test_an_argument_of_another_type_is_named(
 ) -> None:
     with pytest.raises(TypeError, match=named):
         call(keyword_memory)
+
+
+def test_copies_of_a_tool_work_on_the_same_memory() -> None:
+    with AgentMemory.in_memory(embedding="none") as memory:
+        toolkit = AgentMemoryToolkit(memory=memory)
+        tool = toolkit.get_tools()[0]
+        copies = [copy.copy(tool), copy.deepcopy(tool), tool.model_copy(deep=True)]
+        copies += copy.deepcopy(toolkit).get_tools()[:1]
+        memory.add_memory("likes cats")
+        assert all("likes cats" in each.invoke("cats") for each in copies)
+        assert copy.copy(memory) is copy.deepcopy(memory) is memory
+        with pytest.raises(TypeError, match="cannot be pickled: open its folder"):
+            pickle.dumps(tool)

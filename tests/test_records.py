@@ -82,6 +82,18 @@ def test_what_is_no_time_is_refused(given: Any) -> None:
         parse_time(given)
 
 
+@pytest.mark.parametrize("given", ["9999-12-31T23:59:59-12:00", "soon " * 5000])
+def test_what_was_given_is_named_as_it_was_but_not_at_length(given: str) -> None:
+    with pytest.raises(ValueError, match="cannot read") as error:
+        parse_time(given)
+    assert repr(given)[:100] in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+def test_the_letters_of_a_time_may_be_small() -> None:
+    assert parse_time("2023-05-08t13:56:00z") == parse_time("2023-05-08T13:56:00Z")
+
+
 @pytest.mark.parametrize(
     "moment",
     [
@@ -232,6 +244,9 @@ def test_an_unusable_field_of_a_memory_is_named(field: str, value: Any) -> None:
         ({"a": [1, {"b": math.nan}]}, r"metadata\.a\[1\]\.b is nan"),
         ({"a": {"b": NOON}}, r"metadata\.a\.b is a datetime"),
         ({"a": {2: 1}}, r"metadata\.a has the key 2"),
+        ({"a": [2**64]}, r"metadata\.a\[0\] is an integer of more than 64 bits"),
+        ({"a": -(2**63) - 1}, r"metadata\.a is an integer of more than 64 bits"),
+        ({"a": 10**5000}, r"metadata\.a is an integer of more than 64 bits"),
     ],
 )
 def test_what_json_cannot_hold_is_named_by_its_path(metadata: Any, path: str) -> None:

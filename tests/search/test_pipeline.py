@@ -623,6 +623,15 @@ class TestAdvice:
         assert by_type == 'No memory has type "facts". There are: persona.'
         assert by_scene == 'No memory has scene "office". There are: home.'
 
+    def test_a_filter_value_is_not_repeated_at_length(
+        self, keyword_memory: AgentMemory, search: Search
+    ) -> None:
+        keyword_memory.add_memory("Our cat is called Minka", type="persona")
+
+        message = search(keyword_memory, "cat", type="x" * 10_000).message
+
+        assert message == f'No memory has type "{"x" * 200} ...". There are: persona.'
+
     def test_a_range_whose_ends_are_the_wrong_way_round(
         self, keyword_memory: AgentMemory, search: Search
     ) -> None:

@@ -147,6 +147,13 @@ class TestCheckpointer:
             continued = agent.invoke(ask("walnuts again"), turn("ann"))
         assert len(tool_messages(continued)) == 4
 
+    def test_so_do_the_largest_integers_of_metadata(self, memory: AgentMemory) -> None:
+        numbers = {"least": -(2**63), "most": 2**64 - 1}
+        memory.add_memory("Ann likes walnuts", metadata=numbers, config=turn("ann"))
+        agent = agent_of(memory, search_both, checkpointer=InMemorySaver())
+        state = agent.invoke(ask("walnuts"), turn("ann"))
+        assert tool_messages(state)[0].artifact["results"][0]["metadata"] == numbers
+
     def test_a_conversation_can_be_remembered_from_its_state(
         self, keyword_memory: AgentMemory
     ) -> None:
