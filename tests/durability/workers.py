@@ -312,7 +312,9 @@ def fork_during_checkpoint(folder: str) -> None:
     thread.start()
     while not _is_waited_for(file):
         time.sleep(0.01)
-    tell(child=_wait_for(_fork("os", lambda: _in_child(memory, folder, "reopen")), 20.0))
+    link = f"{folder}-by-another-path"
+    Path(link).symlink_to(folder)
+    tell(child=_wait_for(_fork("os", lambda: _in_child(memory, link, "reopen")), 20.0))
     reader.communicate("\n")
     thread.join()
     tell(parent_lost=missing(memory, [1], by="keyword") + missing(idle, [1], by="keyword"))
