@@ -14,19 +14,21 @@ TIMES = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))  # 
 JSON = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
+# Keys that name an owner take text alone.
+KEYS = TEXT.filter(lambda text: text not in ("scope_id", "scopeId"))
 COMMON: dict[str, Any] = {
     "id": TEXT,
     "given_id": TEXT,
     "content": CONTENT,
     "scope": st.sampled_from(SCOPES),
     "scope_id": TEXT,
-    "metadata": st.dictionaries(TEXT, JSON, max_size=3),
+    "metadata": st.dictionaries(KEYS, JSON, max_size=3),
 }
 MEMORIES = st.builds(
     Memory,
