@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from langchain_agentmem.quoting import shortened
+
 _MAX_DESCRIPTION = 500
 
 
@@ -85,8 +87,6 @@ def trace(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """Return an error as one line, led by its type where the text alone says little."""
-    text = " ".join((_fields(error) or str(error)).split())
-    if len(text) > _MAX_DESCRIPTION:
-        text = f"{text[:_MAX_DESCRIPTION]} ..."
+    text = shortened(" ".join((_fields(error) or str(error)).split()), _MAX_DESCRIPTION)
     name = type(error).__name__
     return text if " " in text else f"{name}: {text}" if text else name

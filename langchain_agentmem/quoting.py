@@ -7,11 +7,11 @@ string.
 
 import json
 from functools import lru_cache
-from typing import Any
 
 import regex
 
-_LONGEST = 200
+LONGEST_REPEATED = 200
+"""How many characters are repeated of what somebody sent: he knows what it was."""
 
 INVISIBLE = r"\p{Cf}\p{Default_Ignorable_Code_Point}\u2800"
 """Characters that show nothing and take no room or are blank, for a character class of `regex`."""
@@ -35,10 +35,9 @@ def quote(text: str, separator: str | None = None) -> str:
     return as_json(text)
 
 
-def brief(value: Any) -> str:
-    """Return a value as Python writes it, a long one cut: whoever sent it knows what it was."""
-    shown = repr(value)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
+def shortened(text: str, most: int = LONGEST_REPEATED) -> str:
+    """Return `text`, cut after `most` characters with a mark."""
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def as_json(text: str) -> str:

@@ -15,7 +15,7 @@ from langchain_core.messages import ChatMessage
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from langchain_agentmem.messages import read_message, text_of
-from langchain_agentmem.quoting import BLANK, brief
+from langchain_agentmem.quoting import BLANK, shortened
 
 Scope = Literal["thread", "user", "persona", "organization"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -75,7 +75,8 @@ def parse_time(value: Any) -> datetime:
             return _EPOCH + timedelta(seconds=seconds)
     except (ValueError, OverflowError):
         pass
-    msg = f"cannot read {brief(given)} as a time: give a datetime, ISO 8601 text or an epoch number"
+    shown = shortened(repr(given))
+    msg = f"cannot read {shown} as a time: give a datetime, ISO 8601 text or an epoch number"
     raise ValueError(msg)
 
 

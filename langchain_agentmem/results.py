@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import PlainSerializer, TypeAdapter
 
-from langchain_agentmem.quoting import without_controls
+from langchain_agentmem.quoting import shortened, without_controls
 from langchain_agentmem.records import Memory, Message, format_time
 
 Strategy = Literal["hybrid", "embedding", "fts", "none"]
@@ -132,9 +132,7 @@ _CONTENT_SHOWN = 120
 
 def explain_row(number: int, hit: Any) -> list[str]:
     """Return how a hit came to its place, in the order of `EXPLAIN_HEADS`."""
-    content = without_controls(" ".join(hit.content.split()))
-    if len(content) > _CONTENT_SHOWN:
-        content = f"{content[:_CONTENT_SHOWN]} ..."
+    content = shortened(without_controls(" ".join(hit.content.split())), _CONTENT_SHOWN)
 
     def shown(value: float | None) -> str:
         return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -38,13 +38,13 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
         # Told by its name: whoever reads a database gives up the locks that SQLite has on it in
         # the same process, as soon as he closes it.
         if path.resolve().name in _DATABASE_FILES:
-            raise ValueError(_is_memory(path, path.resolve().parent))
+            raise ValueError(_export_first(path, path.resolve().parent))
         return [(path, chosen or detect(path))]
     exported = any((path / name).is_file() for name in FILE_NAMES)
     is_memory = (path / DATABASE_NAME).is_file()
     if chosen is Format.JSONL or not path.is_dir():
         if is_memory and not exported:
-            raise ValueError(_is_memory(path, path))
+            raise ValueError(_export_first(path, path))
         return [(file, Format.JSONL) for file in files_of(path)]
     found: list[tuple[Path, Format]] = []
     if chosen is None and exported:
@@ -55,7 +55,7 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
         found += [(file, Format.CHATGPT) for file in conversations]
     if not found:
         if is_memory:
-            raise ValueError(_is_memory(path, path))
+            raise ValueError(_export_first(path, path))
         wanted = {None: [*FILE_NAMES, "conversations.json"], Format.LANGCHAIN: [".json file"]}
         names = wanted.get(chosen, ["conversations.json"])
         either = "neither" if len(names) > 1 else "no"
@@ -64,7 +64,7 @@ def sources_of(path: Path, chosen: Format | None = None) -> list[tuple[Path, For
     return found
 
 
-def _is_memory(path: Path, folder: Path) -> str:
+def _export_first(path: Path, folder: Path) -> str:
     way_out = (
         f"`agentmem export --memory {shlex.quote(str(folder))} FILE.jsonl` writes it to a file"
     )

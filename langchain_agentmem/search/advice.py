@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from langchain_agentmem.quoting import as_json, quote
+from langchain_agentmem.quoting import as_json, quote, shortened
 from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
 
 _VALUES_NAMED = 12
-_LONGEST = 200
-"""How many characters are repeated of a value that was asked for."""
 
 
 def advise(store: RecordStore, request: SearchRequest[Any]) -> str | None:
@@ -45,5 +43,5 @@ def _name_values(
         return f"No {kind.singular} has any {name}; search without it."
     named = [quote(value, separator=",") for value in values[:_VALUES_NAMED]]
     listed = f"{', '.join(named)}{', ...' if len(values) > _VALUES_NAMED else ''}"
-    shown = as_json(asked if len(asked) <= _LONGEST else f"{asked[:_LONGEST]} ...")
+    shown = as_json(shortened(asked))
     return f"No {kind.singular} has {name} {shown}. There are: {listed}."

@@ -21,7 +21,7 @@ REST_SECONDS = 30.0
 _GET_COLLECTION = "get_or_create_collection"
 # What costs a server little. Calls that write are waited for as long as it takes: one that was
 # given up could take effect after a later one.
-_LIMITED = frozenset({"get_max_batch_size", "list_collections", _GET_COLLECTION, "count"})
+_LIMITED = frozenset({"get_max_batch_size", "list_collections", "count"})
 _MOST_AT_ONCE = 16
 
 
@@ -54,6 +54,14 @@ class PatientClient:
         get = getattr(self._client, _GET_COLLECTION)
         return _PatientCollection(self, self._call(get, *args, **options))
 
+    @property
+    def _hangs(self) -> bool:
+        """Whether it still works on what was given up a moment ago."""
+        if self._overdue is None:
+            return False
+        future, since = self._overdue
+        return not future.done() and time.monotonic() - since < REST_SECONDS
+
     def _call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call Chroma.
 
@@ -61,12 +69,9 @@ class PatientClient:
             VectorIndexError: It does not answer, or did not a moment ago.
             Exception: Whatever `method` raises.
         """
-        overdue = self._overdue
-        if overdue is not None and not overdue[0].done():
-            if time.monotonic() - overdue[1] < REST_SECONDS:
-                msg = "Chroma still owes an earlier answer"
-                raise VectorIndexError(msg)
-            self._overdue = None
+        if self._hangs:
+            msg = "Chroma still owes an earlier answer"
+            raise VectorIndexError(msg)
         work = partial(copy_context().run, method, *args, **options)
         try:
             future = self._workers.submit(work)

@@ -129,14 +129,8 @@ def _escaped(pattern: regex.Pattern[str], line: str) -> str:
     """Return `line` with one more backslash before what `pattern` matches, if it reads so."""
     if line[:1] in _HARMLESS or not pattern.match(_PASSED_OVER.sub("", line)):
         return line
-    before = _BEFORE_ESCAPE.match(line)
-    end = before.end() if before else 0
-    return f"{line[:end]}\\{line[end:]}"
+    return _BEFORE_ESCAPE.sub(r"\g<0>\\", line, count=1)
 
 
 def _one_line(text: str) -> str:
-    return _inert(" ".join(text.split()))
-
-
-def _inert(line: str) -> str:
-    return without_closing_tags(without_controls(line))
+    return without_closing_tags(without_controls(" ".join(text.split())))
