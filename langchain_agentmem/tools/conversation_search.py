@@ -47,6 +47,7 @@ class ConversationSearchTool(SearchTool):
     """Searches the messages of an `AgentMemory`; whose, the run's config decides."""
 
     format_result: ClassVar = format_messages
+    own_schema: ClassVar = ConversationSearchInput
 
     name: str = "conversation_search"
     description: str = DESCRIPTION

@@ -43,6 +43,7 @@ class MemorySearchTool(SearchTool):
     """Searches the distilled memories of an `AgentMemory`; whose, the run's config decides."""
 
     format_result: ClassVar = format_memories
+    own_schema: ClassVar = MemorySearchInput
 
     name: str = "memory_search"
     description: str = DESCRIPTION

@@ -1,19 +1,21 @@
 """What both search tools promise: arguments, artifacts, failures, and who sees what."""
 
 import asyncio
+import copy
 import json
 import logging
 import math
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from output_parser import Kind, parse
 from pydantic import ValidationError
@@ -27,6 +29,8 @@ from langchain_agentmem import (
     Memory,
     MemorySearchTool,
 )
+from langchain_agentmem.tools.memory_search import MemorySearchInput
+from langchain_agentmem.tools.memory_tool import Answer
 
 KINDS: dict[str, Kind] = {"memory_search": "memories", "conversation_search": "messages"}
 TOOLS = pytest.mark.parametrize("name", KINDS)
@@ -441,6 +445,108 @@ class TestWhoSeesWhat:
         for user_id, answer in zip(users * 5, answers, strict=True):
             owners = [hit["scope_id"] for hit in answer.artifact["results"]]
             assert owners == [user_id, user_id]
+
+
+class Same(MemorySearchInput):
+    """The same arguments by another class, which LangChain itself reads."""
+
+
+class Injected(MemorySearchInput):
+    """One more argument, which the run injects."""
+
+    call_id: Annotated[str, InjectedToolCallId] = ""
+
+
+class EchoTool(MemorySearchTool):
+    """Answers what it was called with."""
+
+    def _run(self, query: str, limit: int = 0, *, config: RunnableConfig, **filters: Any) -> Answer:
+        del config
+        return Answer(json.dumps({"query": query, "limit": limit, **filters}), {})
+
+
+class EchoWithTenant(MemorySearchTool):
+    """Answers what it was called with, one argument of which no model sends."""
+
+    def _run(  # type: ignore[override]
+        self, query: str, *, tenant: Annotated[str, InjectedToolArg], **rest: Any
+    ) -> Answer:
+        return Answer(json.dumps([query, tenant, sorted(rest)]), {})
+
+
+class Inputs(BaseCallbackHandler):
+    """Keeps what callbacks are told of the arguments."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self.seen: list[Any] = []
+
+    def on_tool_start(
+        self, serialized: dict[str, Any], input_str: str, *, inputs: Any = None, **kwargs: Any
+    ) -> None:
+        """Keep them."""
+        del serialized, kwargs
+        self.seen.append((input_str, inputs))
+
+
+def outcome(tool: BaseTool, arguments: dict[str, Any] | str) -> tuple[Any, ...]:
+    """Return what a tool answers to arguments, sent in all ways, and what callbacks see."""
+    inputs = Inputs()
+    requests: list[Any] = [arguments]
+    if isinstance(arguments, dict):
+        requests.append({"type": "tool_call", "id": "call-1", "name": "x", "args": arguments})
+    answers: list[Any] = []
+    for request in requests:
+        sent = copy.deepcopy(request)
+        try:
+            answer = tool.invoke(sent, {"callbacks": [inputs]})
+        except TypeError as error:
+            answer = repr(error)
+        answers.append(getattr(answer, "content", answer))
+        assert sent == request
+    return answers, inputs.seen
+
+
+class TestArguments:
+    """What is read faster than LangChain does it is read as LangChain does it."""
+
+    @pytest.mark.parametrize("tool", [EchoTool, EchoWithTenant])
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            "tea",
+            {"query": "tea"},
+            {"query": 7, "limit": "12", "type": "persona", "scene": "null", "after": None},
+            {"query": "tea", "limit": 99, "before": "2026-05-08", "unknown": {"a": [1]}},
+            {"query": "tea", "run_manager": 1, "callbacks": [], "config": {}, "self": 2},
+            {"query": "tea", "args": [1], "kwargs": {"limit": 2}, "tenant": "t", "type": "x"},
+            {"query": "tea", "tenant": "t"},
+            {"query": None, "scene": ""},
+            {"query": ["tea"]},
+            {"limit": 3},
+            {},
+        ],
+        ids=str,
+    )
+    def test_they_are_read_as_by_langchain(
+        self, keyword_memory: AgentMemory, tool: Any, arguments: Any
+    ) -> None:
+        by_langchain = tool(memory=keyword_memory, args_schema=Same)
+        assert outcome(tool(memory=keyword_memory), arguments) == outcome(by_langchain, arguments)
+
+    def test_a_schema_of_ones_own_may_inject(self, keyword_memory: AgentMemory) -> None:
+        tool = EchoTool(memory=keyword_memory, args_schema=Injected)
+        inputs = Inputs()
+        answer = call(tool, {"callbacks": [inputs]}, query="tea")
+        assert json.loads(str(answer.content))["call_id"] == "call-1"
+        assert inputs.seen == [("{'query': 'tea'}", {"query": "tea"})]
+        assert "call_id" not in convert_to_openai_tool(tool)["function"]["parameters"]["properties"]
+
+    def test_a_schema_can_be_replaced_later(self, keyword_memory: AgentMemory) -> None:
+        tool = EchoTool(memory=keyword_memory)
+        assert "call_id" not in str(call(tool, query="tea").content)
+        tool.args_schema = Injected
+        assert json.loads(str(call(tool, query="tea").content))["call_id"] == "call-1"
 
 
 class TestConstructor:
