@@ -1,4 +1,4 @@
-"""Threads that do a memory's waiting, and do not keep the interpreter from ending.
+"""Threads that do a memory's waiting, and how long what they do is waited for.
 
 `concurrent.futures` waits at exit for whatever its threads are doing: an embedding model that hangs
 would hold the whole program. These are daemon threads; what is under way at exit gets a moment to
@@ -19,6 +19,9 @@ IDLE_SECONDS = 10.0
 """How long a thread waits for more work before it ends."""
 GRACE_SECONDS = 3.0
 """How long the end of the program waits for work that is under way, at the most."""
+
+REST_SECONDS = 30.0
+"""How long a service that does not answer is left alone, at the most."""
 
 T = TypeVar("T")
 
@@ -99,6 +102,53 @@ class Workers:
             self._threads -= 1
             self._changed.notify_all()
             return None
+
+
+class NoAnswerError(TimeoutError):
+    """A service did not answer in time, and is waited for no longer."""
+
+
+class Patience:
+    """Waits for the answers of one service, none too long, and knows whether it hangs.
+
+    Args:
+        service: What it is, at the beginning of a sentence about it.
+    """
+
+    def __init__(self, service: str) -> None:
+        """Wait for nothing yet."""
+        self._service = service
+        self._overdue: tuple[Future[Any], float] | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """That it still works on what was given up a moment ago, or None."""
+        if self._overdue is None:
+            return None
+        future, since = self._overdue
+        hangs = not future.done() and time.monotonic() - since < REST_SECONDS
+        return f"{self._service} still owes an earlier answer" if hangs else None
+
+    def wait(self, future: "Future[T]", seconds: float) -> T:
+        """Return an answer.
+
+        Raises:
+            NoAnswerError: It did not come in time, and was given up.
+            Exception: Whatever the call raised.
+        """
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done() and not future.cancelled():  # just now, or the error is the call's own
+                return future.result()
+            self.give_up(future)
+            msg = f"{self._service} did not answer within {seconds:g} s"
+            raise NoAnswerError(msg) from None
+
+    def give_up(self, future: "Future[Any]") -> None:
+        """Wait for an answer no longer."""
+        if not future.cancel():
+            self._overdue = future, time.monotonic()
 
 
 _pools: "weakref.WeakSet[Workers]" = weakref.WeakSet()

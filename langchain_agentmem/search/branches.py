@@ -24,13 +24,11 @@ from langchain_agentmem.storage.keyword_index import KeywordIndex
 from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.vectors import VectorHalf
-from langchain_agentmem.workers import Workers
+from langchain_agentmem.workers import Patience, Workers
 
 logger = logging.getLogger(__name__)
 
 WORKERS = 16
-REST_SECONDS = 30.0
-"""How long a vector index that does not answer is left alone, at the most."""
 T = TypeVar("T")
 
 
@@ -106,7 +104,7 @@ class VectorBranch:
         self._timeout = timeout
         # Of their own, so that what hangs holds up nothing else.
         self._workers = Workers(WORKERS, "agentmem-vectors")
-        self._overdue: tuple[Future[Any], float] | None = None
+        self._patience = Patience("the vector index")
 
     @property
     def available(self) -> bool:
@@ -152,8 +150,8 @@ class VectorBranch:
         except EmbeddingError as error:
             asked.answer.set_result(_failed(f"answered by keywords alone: {error}"))
             return asked
-        if self._index_hangs:
-            note = "vector search was left out: the vector index still owes an earlier answer"
+        if problem := self._patience.problem:
+            note = f"vector search was left out: {problem}"
             asked.answer.set_result(_failed(note, too_slow=True))
             return asked
 
@@ -201,7 +199,7 @@ class VectorBranch:
         if asked.answer.cancel():
             note += ": too many were under way"
         elif asked.stage == "searching":
-            self._overdue = asked.answer, time.monotonic()
+            self._patience.give_up(asked.answer)
             note += ": the vector index did not answer"
         elif self._embedder is not None:
             self._embedder.give_up_query(self._timeout)
@@ -284,27 +282,10 @@ class VectorBranch:
         """Call the vector index, for no longer than the time limit.
 
         Raises:
-            TimeoutError: It did not answer in time.
+            NoAnswerError: It did not answer in time.
             Exception: Whatever `function` raises.
         """
-        future = self._submit(function, *arguments)
-        try:
-            return future.result(self._timeout)
-        except TimeoutError as error:
-            if future.done() and not future.cancelled():
-                raise  # the function's own
-            if not future.cancel():
-                self._overdue = future, time.monotonic()
-            msg = f"the vector index did not answer within {self._timeout:g} s"
-            raise TimeoutError(msg) from error
-
-    @property
-    def _index_hangs(self) -> bool:
-        """Whether the index still works on what was given up a moment ago."""
-        if self._overdue is None:
-            return False
-        future, since = self._overdue
-        return not future.done() and time.monotonic() - since < REST_SECONDS
+        return self._patience.wait(self._submit(function, *arguments), self._timeout)
 
     def _submit(self, function: Callable[..., T], *arguments: Any) -> "Future[T]":
         return submit(self._workers, self._store, function, *arguments)

@@ -4,20 +4,16 @@ Chroma's HTTP client has no time limit: a server that takes connections and answ
 hold up for ever whoever opens an index on it.
 """
 
-import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 from langchain_agentmem.errors import VectorIndexError
-from langchain_agentmem.workers import Workers
+from langchain_agentmem.workers import NoAnswerError, Patience, Workers
 
 SECONDS = 10.0
 """How long one of the calls may take that open an index."""
-REST_SECONDS = 30.0
-"""How long a server that did not answer is asked for nothing more of the kind, at the most."""
 _GET_COLLECTION = "get_or_create_collection"
 # What costs a server little. Calls that write are waited for as long as it takes: one that was
 # given up could take effect after a later one.
@@ -36,7 +32,7 @@ class PatientClient:
         """Wait for nothing yet."""
         self._client = client
         self._workers = Workers(_MOST_AT_ONCE, "agentmem-chroma")
-        self._overdue: tuple[Future[Any], float] | None = None
+        self._patience = Patience("Chroma")
 
     def __getattr__(self, name: str) -> Any:
         """Return what the client has by this name, with a time limit if it is to be quick."""
@@ -54,14 +50,6 @@ class PatientClient:
         get = getattr(self._client, _GET_COLLECTION)
         return _PatientCollection(self, self._call(get, *args, **options))
 
-    @property
-    def _hangs(self) -> bool:
-        """Whether it still works on what was given up a moment ago."""
-        if self._overdue is None:
-            return False
-        future, since = self._overdue
-        return not future.done() and time.monotonic() - since < REST_SECONDS
-
     def _call(self, method: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call Chroma.
 
@@ -69,23 +57,17 @@ class PatientClient:
             VectorIndexError: It does not answer, or did not a moment ago.
             Exception: Whatever `method` raises.
         """
-        if self._hangs:
-            msg = "Chroma still owes an earlier answer"
-            raise VectorIndexError(msg)
+        if problem := self._patience.problem:
+            raise VectorIndexError(problem)
         work = partial(copy_context().run, method, *args, **options)
         try:
             future = self._workers.submit(work)
         except RuntimeError:  # there can be no more threads, or the program is ending
             return work()
         try:
-            return future.result(SECONDS)
-        except TimeoutError:
-            if future.done():  # just now, or the error is the method's own
-                return future.result()
-            if not future.cancel():
-                self._overdue = future, time.monotonic()
-            msg = f"Chroma did not answer within {SECONDS:g} s"
-            raise VectorIndexError(msg) from None
+            return self._patience.wait(future, SECONDS)
+        except NoAnswerError as error:
+            raise VectorIndexError(str(error)) from None
 
 
 class _PatientCollection:

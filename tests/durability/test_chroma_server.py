@@ -167,7 +167,7 @@ async def test_a_server_that_freezes_beneath_a_search_holds_it_up_no_longer(
         with chroma.frozen():
             for name, value in (("diversity", 0.5), ("min_similarity", -1.0)):
                 options: dict[str, Any] = {"type": "few", name: value}
-                memory._pipeline._branch._overdue = None  # as if nothing had hung before
+                memory._pipeline._branch._patience._overdue = None  # as if nothing had hung before
                 many = [memory.asearch_memories(query, **options) for _ in range(20)]
                 for found in await asyncio.gather(*many):
                     assert found.total == 5

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from langchain_agentmem import workers
 from langchain_agentmem.errors import VectorIndexError
 from langchain_agentmem.storage import patience
 from langchain_agentmem.storage.patience import PatientClient
@@ -61,14 +62,14 @@ def test_what_is_not_answered_is_given_up_and_asked_again_when_it_was(client: Cl
             call()
     assert client.asked == 1
     client.go.set()
-    patient._overdue[0].result()  # type: ignore[index]
+    patient._patience._overdue[0].result()  # type: ignore[index]
     assert (patient.get_max_batch_size(), collection.count()) == (5, 7)
 
 
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "REST_SECONDS", 0.0)
     patient = PatientClient(client)
     for asked in (1, 2):
         with pytest.raises(VectorIndexError, match="did not answer within"):
