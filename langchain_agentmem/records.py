@@ -6,6 +6,7 @@ Times are timezone-aware UTC; a time without a zone is read as UTC.
 
 import math
 import re
+from calendar import monthrange
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self, TypedDict, get_args
@@ -38,6 +39,8 @@ _ROLE_ALIASES = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Epoch numbers beyond this are milliseconds: as seconds they would lie after the year 5100.
 _LARGEST_EPOCH_SECONDS = 1e11
+# A year, month or day. Six digits could be either of two things, and are none.
+_DAYS = re.compile(r"(?!\d{6}$)(\d{4})(?:-?(\d\d)(?:-?(\d\d))?)?", re.ASCII)
 _MAX_METADATA_DEPTH = 50
 # What the checkpoints of an agent can hold of a tool's answer.
 _LEAST_INTEGER, _LARGEST_INTEGER = -(2**63), 2**64 - 1
@@ -64,7 +67,8 @@ def parse_time(value: Any) -> datetime:
     try:
         if isinstance(value, str):
             text = value.strip().upper()  # RFC 3339 has t and z as well
-            value = float(text) if re.fullmatch(r"\d{9,}(\.\d+)?", text) else _parse_iso(text)
+            number = re.fullmatch(r"\d{9,}(\.\d+)?", text)
+            value = float(text) if number else datetime.fromisoformat(text)
         if isinstance(value, datetime):
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
             return aware.astimezone(UTC)
@@ -80,15 +84,11 @@ def parse_time(value: Any) -> datetime:
     raise ValueError(msg)
 
 
-def _parse_iso(text: str) -> datetime | date:
-    # A bare date stays a date: as the end of a range it means the whole day.
-    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-        return date.fromisoformat(text)
-    return datetime.fromisoformat(text)
-
-
 def parse_time_range(after: Any, before: Any) -> tuple[datetime | None, datetime | None]:
-    """Read both ends of an inclusive range of time; a date as `before` means its whole day.
+    """Read both ends of an inclusive range of time.
+
+    As an end, a date, a month (`2026-05`) or a year (`2026`) reaches to its last moment, and a text
+    without a fraction to that of its second: what results print can be given back.
 
     Raises:
         ValueError: An end cannot be read; the message names it.
@@ -98,33 +98,39 @@ def parse_time_range(after: Any, before: Any) -> tuple[datetime | None, datetime
         if value is None or (isinstance(value, str) and not value.strip()):
             bounds.append(None)
             continue
+        first, last = _days(value) or (value, value)
         try:
-            bound = parse_time(value)
+            bound = parse_time(first if argument == "after" else last)
         except ValueError as error:
             msg = f"{argument}: {error}"
             raise ValueError(msg) from None
         if argument == "before":
-            bound += _what_it_covers(value)
+            bound += _what_it_covers(last)
         bounds.append(bound)
     return bounds[0], bounds[1]
 
 
-def _what_it_covers(value: Any) -> timedelta:
-    """Return how far a time reaches as an end: a date its day, a text without fraction its second.
+def _days(value: Any) -> tuple[date, date] | None:
+    """Return the first and the last day of a text that is a date, a month or a year."""
+    if not isinstance(value, str) or not (match := _DAYS.fullmatch(value.strip())):
+        return None
+    year, month, day = match.groups()
+    try:
+        first = date(int(year), int(month or 1), int(day or 1))
+        last_month = int(month or 12)
+        last_day = int(day or monthrange(int(year), last_month)[1])
+        return first, date(int(year), last_month, last_day)
+    except ValueError:  # there is no such day
+        return None
 
-    Results are printed to the second, and what is printed can be given back.
-    """
-    if _is_date(value):
+
+def _what_it_covers(value: Any) -> timedelta:
+    """Return how far a time reaches as an end."""
+    if isinstance(value, date) and not isinstance(value, datetime):
         return timedelta(days=1) - timedelta(microseconds=1)
     if isinstance(value, str) and re.search(r"\d:\d\d:\d\d(?![.,\d])", value):
         return timedelta(seconds=1) - timedelta(microseconds=1)
     return timedelta()
-
-
-def _is_date(value: Any) -> bool:
-    if isinstance(value, str):
-        return re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", value.strip()) is not None
-    return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def format_time(moment: datetime, *, timespec: str = "auto") -> str:

@@ -43,7 +43,7 @@ class Searching(Permissions):
             scene: Only memories whose scene name contains this, in any case.
             session_key: Only memories that come from this conversation.
             after: Only memories created then or later (datetime, ISO 8601 or epoch).
-            before: Only memories created then or earlier; a date means its whole day.
+            before: Only memories created then or earlier; a date, month or year means all of it.
             scope: Only this scope's records of the turn, and its unscoped ones.
             config: The `RunnableConfig` of the turn; its ids decide what is visible.
             min_similarity: Cosine (-1 to 1) below which a memory is no answer.
@@ -99,7 +99,7 @@ class Searching(Permissions):
             session_key: Only messages of this conversation.
             exclude_session: Only messages of other conversations than this.
             after: Only messages recorded then or later (datetime, ISO 8601 or epoch).
-            before: Only messages recorded then or earlier; a date means its whole day.
+            before: Only messages recorded then or earlier; a date, month or year means all of it.
             role: Only messages of this role; None: of user and assistant. System prompts and
                 tool output are found only when asked for here.
             scope: Only this scope's records of the turn, and its unscoped ones.

@@ -1,7 +1,7 @@
 """`Memory` and `Message` are well-formed from the moment they are made."""
 
 import math
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -121,6 +121,37 @@ LAST_MOMENT = datetime(2023, 5, 8, 23, 59, 59, 999999, tzinfo=UTC)
 @pytest.mark.parametrize("day", ["2023-05-08", "20230508", " 2023-05-08 ", date(2023, 5, 8)])
 def test_a_date_as_the_end_of_a_range_means_its_whole_day(day: Any) -> None:
     assert parse_time_range(day, day) == (datetime(2023, 5, 8, tzinfo=UTC), LAST_MOMENT)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2023-05", date(2023, 5, 1), date(2023, 5, 31)),
+        (" 2024-02 ", date(2024, 2, 1), date(2024, 2, 29)),
+        ("2023-12", date(2023, 12, 1), date(2023, 12, 31)),
+        ("2023", date(2023, 1, 1), date(2023, 12, 31)),
+        ("9999-12", date(9999, 12, 1), date(9999, 12, 31)),
+        ("0001", date(1, 1, 1), date(1, 12, 31)),
+    ],
+)
+def test_a_month_or_a_year_is_a_range_of_all_of_it(text: str, first: date, last: date) -> None:
+    ends = datetime.combine(first, time(), UTC), datetime.combine(last, time.max, UTC)
+    assert parse_time_range(text, text) == ends
+
+
+@pytest.mark.parametrize(
+    "text", ["2023-13", "2023-00", "0000", "202305", "2023-02-30", "23-05", "2023-5", "٢٠٢٣"]
+)
+def test_what_is_no_day_month_or_year_is_refused(text: str) -> None:
+    for after, before in ((text, None), (None, text)):
+        with pytest.raises(ValueError, match=f"^{'after' if after else 'before'}: cannot read"):
+            parse_time_range(after, before)
+
+
+@pytest.mark.parametrize("text", ["2023-05", "2023"])
+def test_a_record_has_a_time_and_no_month(text: str) -> None:
+    with pytest.raises(ValueError, match="cannot read"):
+        parse_time(text)
 
 
 @pytest.mark.parametrize("moment", ["2023-05-08T12:00:00.000Z", NOON, 1683547200])

@@ -46,7 +46,7 @@ class _Retriever(BaseRetriever):
     after: Any = None
     """Only records from this time on (datetime, ISO 8601 or epoch)."""
     before: Any = None
-    """Only records up to this time; a date means its whole day."""
+    """Only records up to this time; a date, month or year means all of it."""
     scope: str | None = None
     """Only this scope's records of the turn, and its unscoped ones."""
     min_similarity: MinSimilarity = None

@@ -54,10 +54,11 @@ class SearchInput(BaseModel):
     )
     after: str | None = Field(
         default=None,
-        description="Only from this time on, ISO 8601: 2026-05-08T13:00:00Z, or a date.",
+        description="Only from this time on, ISO 8601: 2026-05-08T13:00:00Z, a date or a month.",
     )
     before: str | None = Field(
-        default=None, description="Only up to this time, ISO 8601; a date includes its whole day."
+        default=None,
+        description="Only up to this time, ISO 8601; a date or a month includes all of it.",
     )
 
     _read_query = field_validator("query", mode="before")(read_text)
