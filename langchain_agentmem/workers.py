@@ -112,7 +112,7 @@ class Patience:
     """Waits for the answers of one service, none too long, and knows whether it hangs.
 
     Args:
-        service: What it is, at the beginning of a sentence about it.
+        service: What it is called within a sentence.
     """
 
     def __init__(self, service: str) -> None:
