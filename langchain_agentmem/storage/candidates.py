@@ -26,7 +26,7 @@ RANKED = 5000
 """How often the rare terms of a query occur together, at the most."""
 REFINED = 200
 """How many candidates are ordered by all terms of the query, the common ones included."""
-READ_AT_MOST = 1500
+READ_AT_MOST = 3000
 """Up to so many records that meet a filter are read and scored one by one."""
 _K1 = 1.2
 _B = 0.75

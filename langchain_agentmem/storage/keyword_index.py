@@ -5,22 +5,23 @@ terms: no text that a user sends can be syntax. FTS5 ranks by BM25. Where SQLite
 ranks by how many terms match; where that is missing too, there is no keyword index.
 """
 
+import json
 import logging
 import math
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.full_text import ENGINES, Engine
-from langchain_agentmem.storage.kinds import KINDS, Condition, RecordKind
+from langchain_agentmem.storage.kinds import AMONG, KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import KEYWORD_INDEX
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
-from langchain_agentmem.storage.sources import Lent, has_sources, lends, lent_by_sources
+from langchain_agentmem.storage.sources import Lent, has_sources, lends, lent_by_sources, sources_of
 from langchain_agentmem.storage.term_counts import TermCounter
 from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text
 from langchain_agentmem.storage.windows import (
@@ -225,10 +226,15 @@ class KeywordIndex:
         if len(best) < WINDOW_HITS or len({each.source for each in lent.values()}) >= _ENOUGH_LEND:
             return lent
         # Most of the best are the source of nothing that is looked for: only those that are count.
-        lending = source_condition.and_also(lends(kind, few))
-        best, _ = self._match(
-            connection, sources, query, lending, WINDOW_HITS, selection=EVERY_RECORD
-        )
+        # Asked of each source that matches whether it is one of a few records', SQLite would go
+        # through those each time.
+        of_few = None if few is None else sources_of(connection, kind, few, source_condition)
+        if of_few is None:
+            lending, selection = source_condition.and_also(lends(kind)), EVERY_RECORD
+        else:
+            lending = Condition(f"r.seq {AMONG}", (json.dumps(list(of_few)),), selective=True)
+            selection = replace(EVERY_RECORD, few=of_few)
+        best, _ = self._match(connection, sources, query, lending, WINDOW_HITS, selection=selection)
         return lent_by_sources(connection, kind, best, condition)
 
     def _match(

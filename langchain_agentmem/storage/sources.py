@@ -8,10 +8,12 @@ triggers keep level with the memories; the messages may come before, after or ne
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from langchain_agentmem.storage.kinds import AMONG, Condition, RecordKind
+
+_MOST_SOURCES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,38 @@ def has_sources(connection: sqlite3.Connection, kind: RecordKind) -> bool:
     return bool(row[0])
 
 
-def lends(kind: RecordKind, few: Mapping[int, str] | None) -> Condition:
-    """Return the condition on a source that a record was distilled from it.
-
-    Args:
-        kind: A kind of record that has `sources`.
-        few: Only these records count, ids by row number; None: all.
-    """
-    among = "" if few is None else f" AND link.seq {AMONG}"
+def lends(kind: RecordKind) -> Condition:
+    """Return the condition on a source that any record of a kind was distilled from it."""
     return Condition(
-        f"EXISTS (SELECT 1 FROM {kind.name}_sources link "
-        f"WHERE link.source IN (r.id, r.given_id){among})",
-        () if few is None else (json.dumps(list(few)),),
+        f"EXISTS (SELECT 1 FROM {kind.name}_sources link WHERE link.source IN (r.id, r.given_id))",
         selective=True,
     )
+
+
+def sources_of(
+    connection: sqlite3.Connection, kind: RecordKind, few: Iterable[int], condition: Condition
+) -> dict[int, str] | None:
+    """Find what a few records were distilled from.
+
+    Args:
+        connection: A connection to the database.
+        kind: A kind of record that has `sources`.
+        few: The row numbers of the records.
+        condition: What a source must meet.
+
+    Returns:
+        The ids of the sources by row number; None where they are too many to look at each.
+    """
+    if kind.sources is None:
+        return {}
+    named = f"SELECT link.source FROM {kind.name}_sources link WHERE link.seq {AMONG}"
+    seqs = json.dumps(list(few))
+    rows = connection.execute(
+        f"SELECT r.seq, r.id FROM {kind.sources.name} r "
+        f"WHERE (r.id IN ({named}) OR r.given_id IN ({named})) AND {condition.sql} LIMIT ?",
+        (seqs, seqs, *condition.parameters, _MOST_SOURCES + 1),
+    ).fetchall()
+    return dict(rows) if len(rows) <= _MOST_SOURCES else None
 
 
 def lent_by_sources(

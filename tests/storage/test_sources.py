@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.storage import sources
+from langchain_agentmem.storage.kinds import LIVE, MEMORIES, Condition
 from langchain_agentmem.storage.schema import MIGRATIONS
+from langchain_agentmem.storage.selection import select
 
 ANN: dict[str, Any] = {"configurable": {"user_id": "ann"}}
 BEN: dict[str, Any] = {"configurable": {"user_id": "ben"}}
@@ -108,6 +111,68 @@ def test_better_sources_of_nothing_that_is_looked_for_are_passed_over(
 
     (hit,) = keyword_memory.search_memories("zeppelin quarry", scene=scene).results
     assert (hit.id, hit.source) == ("visit", "d1")
+
+
+@pytest.mark.parametrize("most", [5000, 0], ids=["looked at each", "too many"])
+def test_a_source_whose_id_others_have_is_found_among_better_ones(
+    keyword_memory: AgentMemory, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(sources, "_MOST_SOURCES", most)
+    better = [told(f"n{i}", "zeppelin quarry") for i in range(100)]
+    keyword_memory.add_messages("other", [told("d1", "Nothing of the kind"), *better])
+    keyword_memory.add_messages("s", [told()])
+    keyword_memory.add_memories([distilled("d1", scene_name="hobby")])
+
+    (hit,) = keyword_memory.search_memories("zeppelin quarry", scene="hobby").results
+    assert hit.id == "visit"
+    assert hit.source not in (None, "d1")
+
+
+def test_a_filter_makes_looking_at_sources_little_dearer(keyword_memory: AgentMemory) -> None:
+    """Counted in SQLite's own steps, which no busy machine changes."""
+    numbers = range(2000)
+    keyword_memory.add_messages(
+        "s", [told(f"d{n}", f"zeppelin {'quarry ' * (n % 3)} number {n}") for n in numbers]
+    )
+    keyword_memory.add_memories(
+        distilled(f"d{n}", id=f"m{n}", content=f"Note {n}", scene_name=f"scene {n % 20}.")
+        for n in numbers
+    )
+    index = keyword_memory._keywords
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    def cost(scene: str | None) -> int:
+        nonlocal steps
+        steps = 0
+        condition = (
+            LIVE
+            if scene is None
+            else LIVE.and_also(Condition("r.scene_name = ?", (scene,), selective=True))
+        )
+        with keyword_memory._database.read() as connection:
+            selection = select(connection, MEMORIES, condition)
+            connection.set_progress_handler(count, 100)
+        try:
+            found = index.search(
+                MEMORIES,
+                "zeppelin quarry",
+                condition,
+                10,
+                source_condition=LIVE,
+                selection=selection,
+            )
+        finally:
+            with keyword_memory._database.read() as connection:
+                connection.set_progress_handler(None, 0)
+        assert len(found.ranking) == 10
+        return steps
+
+    assert cost("scene 7.") < 3 * cost(None)
 
 
 def test_links_follow_the_metadata(linked: AgentMemory) -> None:
