@@ -2,11 +2,13 @@
 
 Chroma knows ids and vectors alone; what may be in the answer, the database knows. Few matching
 records: their vectors are compared one by one, exactly. Many: Chroma is asked for more neighbours
-until enough of them match. Where Chroma's graph ends before that, because it falls into parts that
-do not lead to each other, as among many equal vectors, the copies of all vectors are compared.
+until enough of them match. Where those that match lie far from the query, so that comparing all of
+them costs less, and where Chroma's graph ends before, because it falls into parts that do not lead
+to each other, as among many equal vectors, the copies of their vectors are compared.
 Either way a filter never starves the answer.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -105,29 +107,37 @@ class VectorSearch:
         selection: Selection,
         excluded: Condition | None,
     ) -> tuple[list[tuple[str, float]], str]:
-        matches = request.condition.and_also(excluded)
+        kind, matches = request.kind, request.condition.and_also(excluded)
         if selection.few is not None:
             few = selection.few
             if excluded is not None:
-                left = self._store.matching(request.kind, list(few.values()), matches)
+                left = self._store.matching(kind, list(few.values()), matches)
                 few = {seq: id_ for seq, id_ in few.items() if id_ in left}
             found = self._exact(request, vector, few)
             all_of = "each" if len(found) == len(few) else f"the {len(found):,} with a vector"
             return found[:wanted], f"the query was compared with {all_of} of the {len(few):,}"
-        k = neighbours_for(wanted, selection)
-        condition = matches.and_also(up_to_date(request.kind))
+        k, most = neighbours_for(wanted, selection), _worth_asking_for(selection)
+        condition = matches.and_also(up_to_date(kind))
         while True:
-            near = self._index.query(request.kind, vector, k)
-            allowed = self._store.matching(request.kind, [id_ for id_, _ in near], condition)
+            near = self._index.query(kind, vector, k)
+            allowed = self._store.matching(kind, [id_ for id_, _ in near], condition)
             found = [(id_, similarity) for id_, similarity in near if id_ in allowed]
-            if len(found) >= wanted or len(near) < k:
+            method = f"{len(found):,} of the {len(near):,} nearest match"
+            ended = len(near) < k
+            if len(found) >= wanted:
+                break
+            dear = k * wanted > most * max(1, len(found))  # at the rate at which they match so far
+            if dear or (ended and self._copies.more_than(kind, len(near))):
+                compared, are_all = self._copies.nearest(kind, vector, matches, wanted)
+                found = _in_order(dict(found) | dict(compared))
+                why = "there are more vectors" if ended else "those that match lie far"
+                method += f"; as {why}, the query was compared with all that do"
+                if are_all:
+                    break
+                most = math.inf  # once is enough
+            if ended:
                 break
             k *= _WIDENING
-        method = f"{len(found):,} of the {len(near):,} nearest match"
-        if len(found) < wanted and self._copies.more_than(request.kind, len(near)):
-            compared = self._copies.nearest(request.kind, vector, matches, wanted)
-            found = _in_order(dict(found) | dict(compared))
-            method += "; as there are more vectors, the query was compared with all that do"
         return found[:wanted], method
 
     def similarities(
@@ -164,3 +174,11 @@ def neighbours_for(wanted: int, selection: Selection) -> int:
     if selection.share >= 1.0:
         return wanted
     return int(wanted / max(selection.share, 1.0 / max(1, selection.total)) * _HEADROOM) + 1
+
+
+def _worth_asking_for(selection: Selection) -> float:
+    """Return how many neighbours cost as much as comparing the query with all that match.
+
+    One neighbour, which is looked up in the database, takes about as long as one comparison.
+    """
+    return selection.share * selection.total if selection.share < 1.0 else math.inf

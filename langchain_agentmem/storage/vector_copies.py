@@ -27,9 +27,12 @@ _OF_THIS_MODEL = f"EXISTS (SELECT 1 FROM meta WHERE key = '{EMBEDDING_MODEL}' AN
 def up_to_date(kind: RecordKind) -> Condition:
     """Return the condition that the vector of a record, if it has one, is that of its text."""
     return Condition(
-        f"(EXISTS (SELECT 1 FROM {kind.name}_vectors WHERE seq = r.seq) OR NOT EXISTS "
-        f"(SELECT 1 FROM vector_queue WHERE kind = '{kind.name}' AND id = r.id))"
+        f"(EXISTS (SELECT 1 FROM {kind.name}_vectors WHERE seq = r.seq) OR {_does_not_wait(kind)})"
     )
+
+
+def _does_not_wait(kind: RecordKind) -> str:
+    return f"NOT EXISTS (SELECT 1 FROM vector_queue WHERE kind = '{kind.name}' AND id = r.id)"
 
 
 class VectorCopies:
@@ -111,7 +114,7 @@ class VectorCopies:
 
     def nearest(
         self, kind: RecordKind, vector: Vectors, condition: Condition, wanted: int
-    ) -> list[tuple[str, float]]:
+    ) -> tuple[list[tuple[str, float]], bool]:
         """Compare a vector with every copy whose record meets a condition.
 
         Args:
@@ -121,21 +124,27 @@ class VectorCopies:
             wanted: How many to return at the most.
 
         Returns:
-            Ids with the cosine similarity (-1 to 1), nearest first.
+            Ids with the cosine similarity (-1 to 1), nearest first; and whether all that meet the
+            condition were compared, but for those whose vectors wait to be written.
         """
         sql = (
-            f"SELECT r.id, v.vector FROM {kind.name}_vectors v "
-            f"CROSS JOIN {kind.name} r ON r.seq = v.seq "
-            f"WHERE length(v.vector) = ? AND {_OF_THIS_MODEL} AND {condition.sql}"
+            f"SELECT r.id, v.vector FROM {kind.name} r LEFT JOIN {kind.name}_vectors v "
+            f"ON v.seq = r.seq AND length(v.vector) = ? AND {_OF_THIS_MODEL} "
+            f"WHERE {condition.sql} AND (v.seq IS NOT NULL OR {_does_not_wait(kind)})"
         )
         direction, best = unit(vector), list[tuple[float, str]]()
+        are_all = True
         with self._database.read() as connection:
             cursor = connection.execute(
                 sql, (4 * len(vector), self._fingerprint, *condition.parameters)
             )
-            while rows := cursor.fetchmany(_BATCH):
+            while batch := cursor.fetchmany(_BATCH):
+                rows = [row for row in batch if row[1] is not None]
+                are_all = are_all and len(rows) == len(batch)
                 matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
-                cosines = np.clip(matrix.reshape(len(rows), -1) @ direction, -1.0, 1.0).tolist()
-                found = ((-cosine, row[0]) for cosine, row in zip(cosines, rows, strict=True))
+                cosines = np.clip(matrix.reshape(len(rows), len(vector)) @ direction, -1.0, 1.0)
+                # Only what is as near as the last that is wanted: equal ones go by their ids.
+                least = np.partition(cosines, -wanted)[-wanted] if len(rows) > wanted else -1.0
+                found = [(-float(cosines[n]), rows[n][0]) for n in np.flatnonzero(cosines >= least)]
                 best = heapq.nsmallest(wanted, [*best, *found])
-        return [(id_, -distance) for distance, id_ in best]
+        return [(id_, -distance) for distance, id_ in best], are_all

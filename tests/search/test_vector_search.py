@@ -9,6 +9,7 @@ import pytest
 from storage_parts import VectorParts
 
 from langchain_agentmem import Memory, Message
+from langchain_agentmem.embeddings.embedder import Vectors
 from langchain_agentmem.records import Record
 from langchain_agentmem.results import Hit
 from langchain_agentmem.scopes import Turn, Visibility
@@ -17,7 +18,9 @@ from langchain_agentmem.search.vector_search import VectorSearch
 from langchain_agentmem.storage import selection
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.schema import EMBEDDING_MODEL
 from langchain_agentmem.storage.vector_copies import VectorCopies
+from langchain_agentmem.storage.vector_index import VectorIndex
 
 QUERY = np.array([0.0, 1.0], dtype=np.float32)
 
@@ -27,15 +30,21 @@ class Parts(VectorParts):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.nearest = VectorSearch(self.store, self.index, VectorCopies(database, "m"))
-        self.asked: list[int] = []
+        self.copies = VectorCopies(database, "m")
+        self.nearest = VectorSearch(self.store, self.index, self.copies)
+        self.found: list[str] = []
 
-    def fill(self, kind: RecordKind, records: Sequence[Record]) -> None:
+    def fill(self, kind: RecordKind, records: Sequence[Record], *, copied: bool = False) -> None:
         """Save records whose vectors turn away from the query one by one."""
         self.store.save(kind, records)
         angles = np.linspace(0, np.pi, len(records), dtype=np.float32)
         vectors = list(np.stack([np.sin(angles), np.cos(angles)], axis=1))
-        self.place(kind, [record.id for record in records], vectors)
+        ids = [record.id for record in records]
+        if copied:
+            self.index.upsert(kind, ids, vectors)
+            self.copies.settle(kind, self.queue.take(len(ids), kind.name, ids), vectors)
+        else:
+            self.place(kind, ids, vectors)
 
     def search(
         self,
@@ -164,6 +173,66 @@ def test_both_ways_find_the_same_in_the_same_order(
 
     assert exact == [f"{i:04}" for i in range(1, 121, 2)]
     assert widening == exact
+
+
+def asked_for(parts: Parts, monkeypatch: pytest.MonkeyPatch, **filters: Any) -> list[int]:
+    """Return how many neighbours a search asks the index for, one number for each time."""
+    asked: list[int] = []
+    query = VectorIndex.query
+
+    def counting(
+        self: VectorIndex, kind: RecordKind, vector: Vectors, k: int
+    ) -> list[tuple[str, float]]:
+        asked.append(k)
+        return query(self, kind, vector, k)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(selection, "few_at_most", lambda _: 0)
+        patched.setattr(VectorIndex, "query", counting)
+        parts.found = parts.search(**filters)
+    return asked
+
+
+class TestFarAway:
+    """All that match lie farther from the query than most of what does not."""
+
+    @pytest.fixture
+    def far(self, parts: Parts) -> Parts:
+        parts.fill(
+            MEMORIES,
+            [
+                memory.model_copy(update={"type": "far" if i >= 3000 else "near"})
+                for i, memory in enumerate(memories(3400))
+            ],
+            copied=True,
+        )
+        with parts.database.write() as connection:
+            parts.database.set_meta(connection, EMBEDDING_MODEL, "m")
+        return parts
+
+    def test_all_that_match_are_compared_before_most_of_the_rest_is_asked_for(
+        self, far: Parts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert sum(asked_for(far, monkeypatch, type="far")) < 1000
+        assert far.found == [f"{i:04}" for i in range(3000, 3060)]
+
+    def test_what_waits_for_its_vector_makes_it_no_dearer(
+        self, far: Parts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = asked_for(far, monkeypatch, type="far")
+        far.store.save(MEMORIES, [Memory(id="3000", content="changed", type="far")])
+
+        assert asked_for(far, monkeypatch, type="far") == before
+        assert far.found == [f"{i:04}" for i in range(3001, 3061)]
+
+    def test_vectors_without_copies_are_found_nonetheless(
+        self, far: Parts, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with far.database.write() as connection:
+            connection.execute("DELETE FROM memories_vectors WHERE seq % 2")
+
+        assert sum(asked_for(far, monkeypatch, type="far")) > 3000
+        assert far.found == [f"{i:04}" for i in range(3000, 3060)]
 
 
 @pytest.mark.usefixtures("path")
