@@ -6,6 +6,7 @@ the best are asked for until enough of them match.
 
 import json
 import math
+import random
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ FEWEST, MOST = 1000, 12_000
 """Up to how many records count as few, in a small database and in a large one."""
 _PER_RECORD = 140
 _SAMPLE = 200
+_CHANCE = random.Random(_SAMPLE)  # noqa: S311  (a sample, not a secret)
+_PLACES = [(number + _CHANCE.random()) / _SAMPLE for number in range(_SAMPLE)]
 _ENOUGH_IN_SAMPLE = 8
 _CLEARLY = 1.3
 _MOST_LISTED = 2000
@@ -49,6 +52,14 @@ def few_at_most(total: int) -> int:
     return int(min(MOST, max(FEWEST, math.sqrt(_PER_RECORD * total))))
 
 
+def sample(total: int) -> list[int]:
+    """Return some row numbers from 1 to `total`, one drawn from each of as many equal parts.
+
+    At even distances they could fall in step with whatever is filtered by.
+    """
+    return [1 + int(total * place) for place in _PLACES]
+
+
 def select(connection: sqlite3.Connection, kind: RecordKind, condition: Condition) -> Selection:
     """Find out how many records meet a condition, and which, where they are few."""
     if not condition.selective:
@@ -59,10 +70,10 @@ def select(connection: sqlite3.Connection, kind: RecordKind, condition: Conditio
     most = few_at_most(total)
     share = 1.0
     if total > most:
-        # At even distances: what is filtered by is seldom spread with the same period.
-        sample = [1 + (total - 1) * i // (_SAMPLE - 1) for i in range(_SAMPLE)]
         sql = f"SELECT count(*) FROM {kind.name} r WHERE r.seq {AMONG} AND {condition.sql}"
-        found = connection.execute(sql, (json.dumps(sample), *condition.parameters)).fetchone()[0]
+        found = connection.execute(
+            sql, (json.dumps(sample(total)), *condition.parameters)
+        ).fetchone()[0]
         share = found / _SAMPLE
         if found >= _ENOUGH_IN_SAMPLE and share * total > _CLEARLY * most:
             return Selection(total, share)

@@ -64,6 +64,18 @@ def select(database: Database, kind: RecordKind, condition: Condition) -> select
         return selection.select(connection, kind, condition)
 
 
+@pytest.mark.parametrize("total", [1_000, 5_000, 99_991, 100_000, 1_000_000])
+def test_the_sample_is_even_and_has_no_period(total: int) -> None:
+    drawn = selection.sample(total)
+    assert set(drawn) <= set(range(1, total + 1))
+    tenths = [(number - 1) * 10 // total for number in drawn]
+    for period in (2, 3, 5, 7, 10):
+        for each in range(period):
+            expected = len(drawn) / period
+            assert sum(number % period == each for number in drawn) > expected / 3
+    assert all(tenths.count(tenth) > len(drawn) / 20 for tenth in range(10))
+
+
 CASES = [
     (MEMORIES, {"user": "u7"}, 149),
     (MEMORIES, {"scene": "scene 42."}, 15),
