@@ -18,16 +18,15 @@ from typing import Any
 
 import chromadb
 import numpy as np
-from chromadb.config import Settings
 from corpus import USERS, Corpus, GivenEmbeddings, Selection, Vectors, user_of
 from datasets import Dataset, read_datasets
-from latency import LIMIT, TIMEOUT_SECONDS, Bench, Contender, own_search, race
+from latency import BATCH, LIMIT, OWN, TIMEOUT_SECONDS, Bench, Contender, fill, own_search, race
 from rich.console import Console
 from rich.table import Table
+from throughput import COSINE, SETTINGS
 
 from langchain_agentmem import AgentMemory
 
-BATCH = 2000
 DIMENSION = 256
 OWN_PART = 0.6
 """The cosine of a memory to what its user talks of."""
@@ -60,21 +59,17 @@ def far_away(corpus: Corpus, folder: Path) -> Bench:
     given.give(texts, vectors)
     given.give(own, topical([OWNER] * QUESTIONS, 2))
     given.give(others, topical([OTHER] * QUESTIONS, 3))
-    client = chromadb.PersistentClient(
-        str(folder / "raw"), settings=Settings(anonymized_telemetry=False)
-    )
-    space: Any = {"hnsw": {"space": "cosine"}}
-    raw = client.create_collection("raw", configuration=space, embedding_function=None)
+    client = chromadb.PersistentClient(str(folder / "raw"), settings=SETTINGS)
+    raw = client.create_collection("raw", configuration=COSINE, embedding_function=None)
+    for start in range(0, corpus.total, BATCH):
+        part = slice(start, min(corpus.total, start + BATCH))
+        raw.add(
+            ids=[corpus.id(i) for i in range(corpus.total)[part]],
+            embeddings=list(vectors[part]),
+            metadatas=[{"user": topic} for topic in topics[part]],
+        )
     with AgentMemory.open(folder / "far", embedding=given, timeout=TIMEOUT_SECONDS) as memory:
-        for start in range(0, corpus.total, BATCH):
-            part = slice(start, start + BATCH)
-            memory.add_memories(corpus.records(texts[part], start))
-            raw.add(
-                ids=[corpus.id(start + i) for i in range(len(texts[part]))],
-                embeddings=list(vectors[part]),
-                metadatas=[{"user": topic} for topic in topics[part]],
-            )
-        memory.sync()
+        fill(memory, corpus, None)
 
         def chroma(question: str) -> int:
             answer = raw.query(
@@ -90,8 +85,8 @@ def far_away(corpus: Corpus, folder: Path) -> Bench:
         for name, asked in (("own topic", own), ("another's topic", others)):
             user = Selection(f"user 10 %, {name}", 0.1, owner)
             contenders = [
-                Contender("AgentMemory", search, wanted=LIMIT),
-                Contender("AgentMemory", filtered, user, LIMIT),
+                Contender(OWN, search, wanted=LIMIT),
+                Contender(OWN, filtered, user, LIMIT),
             ]
             # Apart, as it leaves nothing in the processor's caches.
             peer = Contender("raw Chroma, where", chroma, user, LIMIT)
@@ -101,24 +96,28 @@ def far_away(corpus: Corpus, folder: Path) -> Bench:
     return bench
 
 
-def with_sources(datasets: Sequence[Dataset], corpus: Corpus, folder: Path) -> Bench:
+class Distilled(Corpus):
+    """Memories that name two messages each."""
+
+    def records(self, texts: Sequence[str], start: int) -> list[Any]:
+        """Make them as ever, and have them name the messages."""
+        records = super().records(texts, start)
+        for i, record in enumerate(records, start):
+            both = [f"messages-{i}", f"messages-{(i * 7 + 3) % self.total}"]
+            record.metadata["source_message_ids"] = both
+        return records
+
+
+def with_sources(datasets: Sequence[Dataset], total: int, folder: Path) -> Bench:
     """Measure memories that name what they were distilled from; keywords alone."""
-    said = Corpus("messages", datasets, corpus.total)
+    said, corpus = Corpus("messages", datasets, total), Distilled("memories", datasets, total)
     with AgentMemory.open(folder / "told", embedding="none", timeout=TIMEOUT_SECONDS) as memory:
-        texts = list(said.texts())
-        for start in range(0, said.total, BATCH):
-            memory.add_messages(None, said.records(texts[start : start + BATCH], start))
-        texts = list(corpus.texts())
-        for start in range(0, corpus.total, BATCH):
-            records = corpus.records(texts[start : start + BATCH], start)
-            for i, record in enumerate(records, start):
-                both = [said.id(i), said.id((i * 7 + 3) % said.total)]
-                record.metadata["source_message_ids"] = both
-            memory.add_memories(records)
+        fill(memory, said, None)
+        fill(memory, corpus, None)
         questions = corpus.questions[:: max(1, len(corpus.questions) // QUESTIONS)][:QUESTIONS]
         bench = Bench(corpus, questions)
         contenders = [
-            Contender("AgentMemory, keywords", own_search(memory, "memories", each.filters), each)
+            Contender(f"{OWN}, keywords alone", own_search(memory, "memories", each.filters), each)
             for each in corpus.selections()
         ]
         for contender, times in zip(contenders, race(contenders, questions), strict=True):
@@ -134,13 +133,15 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         datasets = read_datasets(arguments.data)
-    except (OSError, ValueError) as error:
-        sys.exit(str(error))
+    except OSError as error:
+        sys.exit(f"hard_filters.py: {error}")
     corpus = Corpus("memories", datasets, arguments.records)
     with TemporaryDirectory() as folder:
         found = {
             "Users who talk of things of their own": far_away(corpus, Path(folder)),
-            "Memories that name two messages each": with_sources(datasets, corpus, Path(folder)),
+            "Memories that name two messages each": with_sources(
+                datasets, corpus.total, Path(folder)
+            ),
         }
     for title, bench in found.items():
         table = Table(*HEADS, title=f"{title}: {corpus.total:,} memories", title_justify="left")

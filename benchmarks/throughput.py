@@ -13,7 +13,6 @@ import resource
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,7 +24,7 @@ import chromadb
 from chromadb.config import Settings
 from corpus import Corpus, GivenEmbeddings, Vectors
 from datasets import read_datasets
-from latency import embed
+from latency import Stopwatch, embed
 from rich.console import Console
 from rich.table import Table
 
@@ -87,9 +86,9 @@ class Rate:
 
 def measured(name: str, records: int, work: Callable[[], object]) -> Rate:
     """Time some work."""
-    started, used = time.perf_counter(), time.process_time()
-    work()
-    return Rate(name, records, time.perf_counter() - started, time.process_time() - used)
+    with Stopwatch() as whole:
+        work()
+    return Rate(name, records, whole.wall / 1000, whole.cpu / 1000)
 
 
 def batches(total: int) -> Iterator[slice]:
