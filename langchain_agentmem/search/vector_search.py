@@ -127,15 +127,15 @@ class VectorSearch:
             if len(found) >= wanted:
                 break
             dear = k * wanted > most * max(1, len(found))  # at the rate at which they match so far
-            if dear or (ended and self._copies.more_than(kind, len(near))):
+            if self._copies.more_than(kind, len(near)) if ended else dear:
                 compared, are_all = self._copies.nearest(kind, vector, matches, wanted)
-                found = _in_order(dict(found) | dict(compared))
-                why = "there are more vectors" if ended else "those that match lie far"
-                method += f"; as {why}, the query was compared with all that do"
-                if are_all:
+                if ended or are_all:
+                    found = _in_order(dict(found) | dict(compared))
+                    why = "there are more vectors" if ended else "those that match lie far"
+                    method += f"; as {why}, the query was compared with all that do"
                     break
-                most = math.inf  # once is enough
-            if ended:
+                most = math.inf  # what has no copy may be nearer, and only the index finds it
+            elif ended:
                 break
             k *= _WIDENING
         return found[:wanted], method

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -35,7 +34,6 @@ class _Held:
 
 _held: dict[str, _Held] = {}
 _guard = Lock()
-_inherited: list[Any] = []
 
 
 class Ownership:
@@ -94,13 +92,12 @@ def _forget_after_fork() -> None:
     # A forked child owns nothing, and what it inherits of Chroma hangs when it is used.
     global _guard  # noqa: PLW0603
     _guard = Lock()
-    _inherited.append(dict(_held))
+    keep_for_ever(dict(_held))
     _held.clear()
     client = sys.modules.get("chromadb.api.shared_system_client")
     if client is not None:
-        _inherited.append(client.SharedSystemClient._identifier_to_system)  # noqa: SLF001
+        keep_for_ever(client.SharedSystemClient._identifier_to_system)  # noqa: SLF001
         client.SharedSystemClient.clear_system_cache()
-    keep_for_ever(_inherited)
 
 
 if hasattr(os, "register_at_fork"):

@@ -93,10 +93,9 @@ def owners(
     connection: sqlite3.Connection, kind: RecordKind, session_key: str, ids: Collection[str]
 ) -> dict[str, set[Owner]]:
     """Return, by the id that was given, who has such records of a conversation, deleted or not."""
-    listed = "IN (SELECT value FROM json_each(?))"
     rows = connection.execute(
         f"SELECT id, given_id, scope, scope_id FROM {kind.name} "
-        f"WHERE session_key = ? AND (id {listed} OR given_id {listed})",
+        f"WHERE session_key = ? AND (id {AMONG} OR given_id {AMONG})",
         (session_key, *[json.dumps(list(ids))] * 2),
     )
     found: dict[str, set[Owner]] = {}

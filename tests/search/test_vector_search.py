@@ -32,7 +32,6 @@ class Parts(VectorParts):
         super().__init__(database)
         self.copies = VectorCopies(database, "m")
         self.nearest = VectorSearch(self.store, self.index, self.copies)
-        self.found: list[str] = []
 
     def fill(self, kind: RecordKind, records: Sequence[Record], *, copied: bool = False) -> None:
         """Save records whose vectors turn away from the query one by one."""
@@ -175,8 +174,10 @@ def test_both_ways_find_the_same_in_the_same_order(
     assert widening == exact
 
 
-def asked_for(parts: Parts, monkeypatch: pytest.MonkeyPatch, **filters: Any) -> list[int]:
-    """Return how many neighbours a search asks the index for, one number for each time."""
+def widening(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, **filters: Any
+) -> tuple[list[str], list[int]]:
+    """Search; return what is found, and how many neighbours the index was asked for each time."""
     asked: list[int] = []
     query = VectorIndex.query
 
@@ -189,8 +190,7 @@ def asked_for(parts: Parts, monkeypatch: pytest.MonkeyPatch, **filters: Any) -> 
     with monkeypatch.context() as patched:
         patched.setattr(selection, "few_at_most", lambda _: 0)
         patched.setattr(VectorIndex, "query", counting)
-        parts.found = parts.search(**filters)
-    return asked
+        return parts.search(**filters), asked
 
 
 class TestFarAway:
@@ -213,17 +213,19 @@ class TestFarAway:
     def test_all_that_match_are_compared_before_most_of_the_rest_is_asked_for(
         self, far: Parts, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert sum(asked_for(far, monkeypatch, type="far")) < 1000
-        assert far.found == [f"{i:04}" for i in range(3000, 3060)]
+        found, asked = widening(far, monkeypatch, type="far")
+        assert sum(asked) < 1000
+        assert found == [f"{i:04}" for i in range(3000, 3060)]
 
     def test_what_waits_for_its_vector_makes_it_no_dearer(
         self, far: Parts, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        before = asked_for(far, monkeypatch, type="far")
+        _, before = widening(far, monkeypatch, type="far")
         far.store.save(MEMORIES, [Memory(id="3000", content="changed", type="far")])
 
-        assert asked_for(far, monkeypatch, type="far") == before
-        assert far.found == [f"{i:04}" for i in range(3001, 3061)]
+        found, asked = widening(far, monkeypatch, type="far")
+        assert asked == before
+        assert found == [f"{i:04}" for i in range(3001, 3061)]
 
     def test_vectors_without_copies_are_found_nonetheless(
         self, far: Parts, monkeypatch: pytest.MonkeyPatch
@@ -231,8 +233,9 @@ class TestFarAway:
         with far.database.write() as connection:
             connection.execute("DELETE FROM memories_vectors WHERE seq % 2")
 
-        assert sum(asked_for(far, monkeypatch, type="far")) > 3000
-        assert far.found == [f"{i:04}" for i in range(3000, 3060)]
+        found, asked = widening(far, monkeypatch, type="far")
+        assert sum(asked) > 3000
+        assert found == [f"{i:04}" for i in range(3000, 3060)]
 
 
 @pytest.mark.usefixtures("path")
