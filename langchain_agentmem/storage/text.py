@@ -93,6 +93,8 @@ class QueryTerm:
 
 @dataclass(slots=True)
 class _Analysis:
+    """What a piece of text consists of."""
+
     terms: list[str] = field(default_factory=list)
     """Terms in the order of the text."""
     compounds: list[str] = field(default_factory=list)
@@ -103,15 +105,8 @@ class _Analysis:
     """Those of the terms that say little: stop words and symbols."""
     single: set[str] = field(default_factory=set)
     """Terms of one character that stand for a whole run."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    """What a word, a compound or a symbol gives to an analysis."""
-
-    terms: tuple[str, ...]
-    weak: frozenset[str]
-    compound: str | None
+    line: str = ""
+    """The terms, separated by spaces."""
 
 
 def normalize(text: str) -> str:
@@ -128,8 +123,17 @@ def index_text(text: str) -> str:
 
     Terms that overlap others come last, so that the others stand in the order of the text.
     """
-    analysis = _analyze(text)
-    return " ".join(analysis.terms + analysis.compounds + analysis.run_ends)
+    lines: list[str] = []
+    compounds: list[str] = []
+    run_ends: list[str] = []
+    for piece in _pieces(text):
+        if piece.line:
+            lines.append(piece.line)
+        if piece.compounds:
+            compounds += piece.compounds
+        if piece.run_ends:
+            run_ends += piece.run_ends
+    return " ".join(lines + compounds + run_ends)
 
 
 def query_terms(text: str) -> list[QueryTerm]:
@@ -171,56 +175,71 @@ def readable_terms(terms: Iterable[str]) -> str:
 
 def _analyze(text: str) -> _Analysis:
     analysis = _Analysis()
-    text = normalize(text)
-    if text.isascii():
-        for token in _ASCII_TOKEN.findall(text):
-            _add(analysis, _read_word(token) if token[0].isalnum() else _read_symbol(token))
-        return analysis
-    for match in _TOKEN.finditer(text):
-        token = match.group()
-        if match.lastgroup == "word":
-            _add(analysis, _read_word(token))
-        elif match.lastgroup == "run":
-            _add_run(analysis, token)
-        else:
-            _add(analysis, _read_symbol(token))
+    for piece in _pieces(text):
+        analysis.terms += piece.terms
+        analysis.compounds += piece.compounds
+        analysis.weak |= piece.weak
+        analysis.single |= piece.single
     return analysis
 
 
-def _add(analysis: _Analysis, token: _Token) -> None:
-    analysis.terms += token.terms
-    if token.weak:
-        analysis.weak |= token.weak
-    if token.compound is not None:
-        analysis.compounds.append(token.compound)
+def _pieces(text: str) -> list[_Analysis]:
+    """Read what stands between white space, which nothing that makes a term holds."""
+    return [
+        _read(piece) if len(piece) <= _LONGEST_KEPT else _read_anew(piece)
+        for piece in normalize(text).split()
+    ]
+
+
+def _read_anew(piece: str) -> _Analysis:
+    analysis = _Analysis()
+    if piece.isascii():
+        for token in _ASCII_TOKEN.findall(piece):
+            _add_word(analysis, token) if token[0].isalnum() else _add_symbol(analysis, token)
+    else:
+        for match in _TOKEN.finditer(piece):
+            token = match.group()
+            if match.lastgroup == "word":
+                _add_word(analysis, token)
+            elif match.lastgroup == "run":
+                _add_run(analysis, token)
+            else:
+                _add_symbol(analysis, token)
+    analysis.line = " ".join(analysis.terms)
+    return analysis
+
+
+# Kept, because most words come again, and reading one takes longer than all the rest.
+_read = lru_cache(maxsize=65536)(_read_anew)
+_LONGEST_KEPT = 64
+
+
+def _add_word(analysis: _Analysis, token: str) -> None:
+    """Read a word or a compound."""
+    parts = [token]
+    if not token.isalnum():
+        parts = [part for piece in _PARTS.findall(token) for part in _split_apostrophe(piece)]
+    terms = [_stem(part) for part in parts]
+    analysis.terms += terms
+    analysis.weak |= {term for term, part in zip(terms, parts, strict=True) if part in STOP_WORDS}
+    if len(parts) > 1:
+        analysis.compounds.append(_WHOLE_JOINER.join(parts)[:MAX_TERM_LENGTH])
+
+
+def _add_symbol(analysis: _Analysis, token: str) -> None:
+    term = chr(_PRIVATE_USE + ord(token)) if token.isascii() else token
+    analysis.terms.append(term)
+    analysis.weak.add(term)
 
 
 def _add_run(analysis: _Analysis, run: str) -> None:
+    """Read characters of a script without spaces."""
     if len(run) == 1:
         analysis.terms.append(run)
         analysis.single.add(run)
     else:
         analysis.terms += [run[i : i + 2] for i in range(len(run) - 1)]
         analysis.run_ends.append(run[-1])
-
-
-# Kept, because most words come again, and reading one takes longer than all the rest.
-@lru_cache(maxsize=65536)
-def _read_word(token: str) -> _Token:
-    """Read a word or a compound."""
-    parts = [token]
-    if not token.isalnum():
-        parts = [part for piece in _PARTS.findall(token) for part in _split_apostrophe(piece)]
-    terms = tuple(map(_stem, parts))
-    weak = frozenset(term for term, part in zip(terms, parts, strict=True) if part in STOP_WORDS)
-    compound = _WHOLE_JOINER.join(parts)[:MAX_TERM_LENGTH] if len(parts) > 1 else None
-    return _Token(terms, weak, compound)
-
-
-@lru_cache(maxsize=4096)
-def _read_symbol(token: str) -> _Token:
-    term = chr(_PRIVATE_USE + ord(token)) if token.isascii() else token
-    return _Token((term,), frozenset([term]), None)
 
 
 def _split_apostrophe(word: str) -> list[str]:
