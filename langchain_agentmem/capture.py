@@ -12,6 +12,7 @@ from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn
 
 RecordT = TypeVar("RecordT", bound=Record)
+_NOBODYS = Turn()
 
 
 def as_memories(memories: Iterable[Any], turn: Turn) -> list[Memory]:
@@ -98,13 +99,15 @@ def _session(session_key: str, message: Message, position: int) -> str:
 
 def _with(record: RecordT, update: Mapping[str, Any]) -> RecordT:
     """Return a record with other values; itself, where it has them already."""
-    same = all(getattr(record, name) == value for name, value in update.items())
-    return record if same else record.model_copy(update=update)
+    for name, value in update.items():
+        if getattr(record, name) != value:
+            return record.model_copy(update=update)
+    return record
 
 
 def _owner(record: Record, turn: Turn) -> dict[str, Any]:
     """Return whose the record is: its own say first, then the turn's."""
-    if record.scope_id or turn == Turn():
+    if record.scope_id or turn == _NOBODYS:
         return {}
     own = record.scope if "scope" in record.model_fields_set else None
     scope, scope_id = turn.files_under(own)

@@ -1,5 +1,6 @@
 """What differs between SQLite's full-text modules."""
 
+import sqlite3
 from dataclasses import dataclass
 
 from langchain_agentmem.storage.query import Dialect
@@ -43,3 +44,10 @@ ENGINES = (
         ),
     ),
 )
+
+
+def levels(connection: sqlite3.Connection, table: str) -> int:
+    """Return how many levels an FTS5 index has, from the head of its structure record."""
+    sql = f"SELECT substr(block, 5, 2) FROM {table}_data WHERE id = 10"
+    first, second = (connection.execute(sql).fetchone()[0] + b"\0\0")[:2]
+    return int((first & 0x7F) << 7 | second) if first & 0x80 else int(first)

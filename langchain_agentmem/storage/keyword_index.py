@@ -12,12 +12,13 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.full_text import ENGINES, Engine
+from langchain_agentmem.storage.full_text import ENGINES, Engine, levels
 from langchain_agentmem.storage.kinds import AMONG, KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import KEYWORD_INDEX
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 _LEAST_STRENGTH = 0.001
 _MOST_LEVELS = 500
 """FTS5 adds a level whenever it is optimized, and cannot open a table again that has 2,000."""
-_REBUILD_BATCH = 1000
+_BATCH = 1000
 _WHERE_WRITTEN = "open this memory once where it can be written"
 _ALL_RANKED = "all that matches was ranked"
 _ENOUGH_LEND = WINDOW_HITS // 2
@@ -124,10 +125,15 @@ class KeywordIndex:
         """Index texts under row numbers that are new."""
         if self.problem:
             return
-        connection.executemany(
-            f"INSERT INTO {self.table(kind)} (rowid, terms) VALUES (?, ?)",
-            ((seq, index_text(text)) for seq, text in rows),
-        )
+        remaining = iter(rows)
+        while some := list(islice(remaining, _BATCH)):
+            terms = {seq: index_text(text) for seq, text in some}
+            # One statement: for each, Python may have to wait for its lock.
+            connection.execute(
+                f"INSERT INTO {self.table(kind)} (rowid, terms) "
+                "SELECT CAST(key AS INTEGER), value FROM json_each(?)",
+                (json.dumps(terms, ensure_ascii=False),),
+            )
 
     def put(
         self, connection: sqlite3.Connection, kind: RecordKind, rows: Iterable[tuple[int, str]]
@@ -324,7 +330,7 @@ class KeywordIndex:
         for kind in KINDS:
             table = self.table(kind)
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-            if self._engine.name == "fts5" and _levels(connection, table) > _MOST_LEVELS:
+            if self._engine.name == "fts5" and levels(connection, table) > _MOST_LEVELS:
                 connection.execute(f"INSERT INTO {table} ({table}) VALUES ('rebuild')")
 
     def rebuild(self, connection: sqlite3.Connection) -> None:
@@ -335,7 +341,7 @@ class KeywordIndex:
             cursor = connection.execute(
                 f"SELECT * FROM {kind.name} WHERE deleted_at IS NULL ORDER BY seq"
             )
-            while rows := cursor.fetchmany(_REBUILD_BATCH):
+            while rows := cursor.fetchmany(_BATCH):
                 self.add(
                     connection,
                     kind,
@@ -391,13 +397,6 @@ class KeywordIndex:
 def _is_there(connection: sqlite3.Connection, table: str) -> bool:
     sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
     return connection.execute(sql, (table,)).fetchone() is not None
-
-
-def _levels(connection: sqlite3.Connection, table: str) -> int:
-    """Return how many levels an FTS5 index has, from the head of its structure record."""
-    sql = f"SELECT substr(block, 5, 2) FROM {table}_data WHERE id = 10"
-    first, second = (connection.execute(sql).fetchone()[0] + b"\0\0")[:2]
-    return int((first & 0x7F) << 7 | second) if first & 0x80 else int(first)
 
 
 def _strength(place: float) -> float:

@@ -8,6 +8,7 @@ import sqlite3
 import uuid
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 from langchain_agentmem.records import Message, Record, clean_id, to_epoch_us
@@ -17,6 +18,10 @@ from langchain_agentmem.storage.kinds import AMONG, KINDS, RecordKind
 Owner = tuple[str, str]
 """Scope and scope id."""
 EVERYTHING = Visibility()
+_ROWS_PER_STATEMENT = (250, 25, 1)
+"""Python lets go of its lock for each statement and, where other threads are busy, waits 5 ms to
+have it again: row by row, a save of thousands would take minutes. Few sizes, as each is a
+statement that is kept."""
 _LONGEST_ID_TAKEN = 499  # so that what is put behind it leaves an id that a record may have
 
 
@@ -146,13 +151,21 @@ def insert_all(
     last = _fetch_one(connection, "SELECT seq FROM sqlite_sequence WHERE name = ?", (kind.name,))
     first = 1 + (last["seq"] if last else 0)
     columns = ("seq", "id", "given_id", "content_hash", *kind.row_columns)
-    connection.executemany(
-        f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-        (
-            (seq, r.id, r.given_id or None, _content_hash(r.content), *kind.to_row(r))
-            for seq, r in enumerate(records, start=first)
-        ),
-    )
+    values = [
+        (seq, r.id, r.given_id or None, _content_hash(r.content), *kind.to_row(r))
+        for seq, r in enumerate(records, start=first)
+    ]
+    into = f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES "
+    a_row = f"({', '.join('?' * len(columns))})"
+    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+    done = 0
+    for size in (size for size in _ROWS_PER_STATEMENT if size <= most):
+        stop = len(values) - (len(values) - done) % size
+        connection.executemany(
+            into + ", ".join([a_row] * size),
+            (list(chain(*values[start : start + size])) for start in range(done, stop, size)),
+        )
+        done = stop
     return range(first, first + len(records))
 
 

@@ -51,9 +51,8 @@ class Saving:
         free = rows.free_ids(self._connection, records)
         for position, record in enumerate(records):
             # Ids that occur once more in the same call are not free any longer.
-            own = {record.id, record.given_id} - {""}
-            if record.id and own <= free:
-                free -= own
+            if record.id in free and (not record.given_id or record.given_id in free):
+                free -= {record.id, record.given_id}
                 self._waiting.append(record)
                 self._saved.records.append(record)
                 self._saved.changed.append(record.id)

@@ -39,9 +39,9 @@ class VectorQueue:
 
         The new number keeps it from being taken off by whoever works on the older version.
         """
-        connection.executemany(
-            "INSERT OR REPLACE INTO vector_queue (kind, id) VALUES (?, ?)",
-            [(kind.name, id_) for id_ in ids],
+        connection.execute(
+            "INSERT OR REPLACE INTO vector_queue (kind, id) SELECT ?, value FROM json_each(?)",
+            (kind.name, json.dumps(list(ids))),
         )
 
     def put_what_differs(

@@ -1,11 +1,13 @@
 """Many records at once are saved as one after another would be."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_parts import StorageParts
@@ -14,7 +16,7 @@ from langchain_agentmem import Memory, Message
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import record_rows
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.kinds import LIVE, MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.record_store import RecordStore
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
@@ -96,6 +98,50 @@ def test_as_one_after_another(
         assert saved.duplicates == sum(one.duplicates for one in each)
         assert len(saved.changed) == sum(len(one.changed) for one in each)
         assert [r.content for r in saved.records] == [r.content for s in each for r in s.records]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("count", [1, 24, 25, 26, 249, 250, 251, 777, 2050])
+@pytest.mark.parametrize("variables", [32_766, 999, 20], ids="{} variables".format)
+def test_any_number_at_once(kind: RecordKind, count: int, variables: int) -> None:
+    records: list[Record] = [
+        Memory(id=f"r{i}", content=f"tea {i}", tags=[f"tag{i}"], priority=i % 100)
+        if kind is MEMORIES
+        else Message(id=f"r{i}", content=f"tea {i}", role="user", session_key=f"s{i % 7}")
+        for i in range(count)
+    ]
+    with closing(Database(None)) as database:
+        parts = StorageParts(database)
+        with database.write() as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, variables)
+        parts.store.save(kind, records)
+
+        assert list(parts.store.each(kind, LIVE)) == records
+        assert [entry.id for entry in parts.queue.take_after(10_000, 0)] == [r.id for r in records]
+        for n in {0, count // 2, count - 1}:
+            assert parts.keywords.search(kind, f'"tea {n}"', LIVE, 10).ranking[0][0] == f"r{n}"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_thousands_take_few_statements(kind: RecordKind) -> None:
+    """Beside a thread that is busy in Python, each statement may wait for 5 ms."""
+    records: list[Record] = [
+        Memory(id=f"r{i}", content="tea")
+        if kind is MEMORIES
+        else Message(id=f"r{i}", content="tea", role="user", session_key="s")
+        for i in range(5000)
+    ]
+    statements: list[str] = []
+    with closing(Database(None)) as database:
+        parts = StorageParts(database)
+        with database.write() as connection:
+            connection.set_trace_callback(statements.append)
+        parts.store.save(kind, records)
+
+        assert parts.queue.pending() == 5000
+        # Not those that SQLite runs within the full-text index. A trigger tells its statement anew.
+        ours = {statement for statement in statements if not statement.startswith("--")}
+        assert 3 <= len(ours) < 50
 
 
 @settings(max_examples=300)
