@@ -24,7 +24,7 @@ from langchain_agentmem.storage.schema import KEYWORD_INDEX
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
 from langchain_agentmem.storage.sources import Lent, has_sources, lends, lent_by_sources, sources_of
 from langchain_agentmem.storage.term_counts import TermCounter
-from langchain_agentmem.storage.text import ANALYSIS_VERSION, index_text
+from langchain_agentmem.storage.text import analysis_version, index_text
 from langchain_agentmem.storage.windows import (
     WINDOW_HITS,
     inverse_document_frequency,
@@ -112,7 +112,7 @@ class KeywordIndex:
     @property
     def _version(self) -> str:
         """What the index of this engine and this analysis of text is known by."""
-        return f"{self._engine.name} {ANALYSIS_VERSION}"
+        return f"{self._engine.name} {analysis_version()}"
 
     @property
     def engine(self) -> str | None:

@@ -15,13 +15,22 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from threading import Lock
+from typing import NamedTuple
 
 import regex
 import snowballstemmer
 
 ANALYSIS_VERSION = 2
-"""Raised when terms change; the keyword index is then rebuilt at the next open."""
+"""Raised when terms change; see `analysis_version`."""
+# One for each rule of the algorithm, and those that its releases are known to stem differently.
+_TELLING_WORDS = """
+    added adding evening inning organize universal university skis skies dying news sky only early
+    arsenal communism generously caresses cries gaps agreed feed plastered hoping happy relational
+    rational digitizer conformably formalism hopefulness callously biology fully electrical
+    replacement adjustment adoption homologous controlled apologist
+""".split()
 
 MAX_TERM_LENGTH = 64
 
@@ -93,8 +102,6 @@ class QueryTerm:
 
 @dataclass(slots=True)
 class _Analysis:
-    """What a piece of text consists of."""
-
     terms: list[str] = field(default_factory=list)
     """Terms in the order of the text."""
     compounds: list[str] = field(default_factory=list)
@@ -105,8 +112,18 @@ class _Analysis:
     """Those of the terms that say little: stop words and symbols."""
     single: set[str] = field(default_factory=set)
     """Terms of one character that stand for a whole run."""
-    line: str = ""
-    """The terms, separated by spaces."""
+
+
+class _Piece(NamedTuple):
+    """The analysis of what stands between white space, small as many are kept."""
+
+    line: str
+    """The terms, each with a space behind it."""
+    terms: tuple[str, ...]
+    compounds: tuple[str, ...]
+    run_ends: tuple[str, ...]
+    weak: frozenset[str]
+    single: frozenset[str]
 
 
 def normalize(text: str) -> str:
@@ -118,22 +135,26 @@ def normalize(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
+def analysis_version() -> str:
+    """Return what tells this analysis from others: an index that another filled is made anew.
+
+    Releases of the stemmer differ in single words. It is told by what it does, so that a release
+    which stems as before costs nothing.
+    """
+    stems = " ".join(map(_stem, _TELLING_WORDS))
+    return f"{ANALYSIS_VERSION} {blake2b(stems.encode(), digest_size=4).hexdigest()}"
+
+
 def index_text(text: str) -> str:
     """Return the terms of a text as one string, separated by spaces, for the keyword index.
 
     Terms that overlap others come last, so that the others stand in the order of the text.
     """
-    lines: list[str] = []
-    compounds: list[str] = []
-    run_ends: list[str] = []
-    for piece in _pieces(text):
-        if piece.line:
-            lines.append(piece.line)
-        if piece.compounds:
-            compounds += piece.compounds
-        if piece.run_ends:
-            run_ends += piece.run_ends
-    return " ".join(lines + compounds + run_ends)
+    pieces = _pieces(text)
+    lines = "".join([piece.line for piece in pieces])
+    last = [term for piece in pieces if piece.compounds for term in piece.compounds]
+    last += [term for piece in pieces if piece.run_ends for term in piece.run_ends]
+    return (lines + " ".join(last)).rstrip(" ")
 
 
 def query_terms(text: str) -> list[QueryTerm]:
@@ -183,7 +204,7 @@ def _analyze(text: str) -> _Analysis:
     return analysis
 
 
-def _pieces(text: str) -> list[_Analysis]:
+def _pieces(text: str) -> list[_Piece]:
     """Read what stands between white space, which nothing that makes a term holds."""
     return [
         _read(piece) if len(piece) <= _LONGEST_KEPT else _read_anew(piece)
@@ -191,7 +212,7 @@ def _pieces(text: str) -> list[_Analysis]:
     ]
 
 
-def _read_anew(piece: str) -> _Analysis:
+def _read_anew(piece: str) -> _Piece:
     analysis = _Analysis()
     if piece.isascii():
         for token in _ASCII_TOKEN.findall(piece):
@@ -205,8 +226,14 @@ def _read_anew(piece: str) -> _Analysis:
                 _add_run(analysis, token)
             else:
                 _add_symbol(analysis, token)
-    analysis.line = " ".join(analysis.terms)
-    return analysis
+    return _Piece(
+        "".join([f"{term} " for term in analysis.terms]),
+        tuple(analysis.terms),
+        tuple(analysis.compounds),
+        tuple(analysis.run_ends),
+        frozenset(analysis.weak),
+        frozenset(analysis.single),
+    )
 
 
 # Kept, because most words come again, and reading one takes longer than all the rest.

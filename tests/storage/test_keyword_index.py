@@ -7,16 +7,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import snowballstemmer
 from sqlite_without_fts5 import remove_full_text
 from storage_parts import StorageParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.errors import StorageError
-from langchain_agentmem.storage import keyword_index
+from langchain_agentmem.storage import text as analysis
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, Condition
 from langchain_agentmem.storage.query import MAX_QUERY_TERMS, parse
-from langchain_agentmem.storage.text import ANALYSIS_VERSION
 
 
 class Keywords(StorageParts):
@@ -208,8 +208,26 @@ def test_a_search_past_its_deadline_is_given_up(keywords: Keywords) -> None:
         keywords.index.search(MEMORIES, "red", LIVE, 10, deadline=time.monotonic() - 1)
 
 
+@pytest.fixture
+def other_stemmer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another release of the stemmer, and nothing that the first one made is kept."""
+    kept = (analysis._stem, analysis._read)
+    monkeypatch.setattr(analysis, "_english", snowballstemmer.stemmer("porter"))
+    for cache in kept:
+        cache.cache_clear()
+    yield
+    for cache in kept:
+        cache.cache_clear()
+
+
+@pytest.fixture
+def newer_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analysis, "ANALYSIS_VERSION", analysis.ANALYSIS_VERSION + 1)
+
+
+@pytest.mark.parametrize("change", ["newer_version", "other_stemmer"])
 def test_the_index_is_filled_anew_when_the_analysis_of_text_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, request: pytest.FixtureRequest, change: str
 ) -> None:
     path = tmp_path / "db"
     with closing(Keywords(path)) as old:
@@ -221,7 +239,7 @@ def test_the_index_is_filled_anew_when_the_analysis_of_text_changes(
     with closing(Keywords(path)) as same_version:
         assert same_version.search("red") == []
 
-    monkeypatch.setattr(keyword_index, "ANALYSIS_VERSION", ANALYSIS_VERSION + 1)
+    request.getfixturevalue(change)
     with closing(Keywords(path)) as newer:
         assert newer.search("red") == ["red"]
         assert newer.search("stale gone") == []
