@@ -145,12 +145,16 @@ class VectorIndexer:
             return Indexed(0, self._last_problem)
         self._writes.append(None)  # a list, because append and pop are atomic
         try:
-            own = self._work(lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids))
+            # What comes later is worked on by whoever writes it.
+            last = self._queue.last_position()
+            own = self._work(
+                lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids), last=last
+            )
         finally:
             self._writes.pop()
         if own.problem is not None:
             return own
-        backlog = self._work(self._queue.take_after, BACKLOG_PER_WRITE)
+        backlog = self._work(self._queue.take_after, BACKLOG_PER_WRITE, last=last)
         return Indexed(own.written + backlog.written, backlog.problem)
 
     def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
@@ -206,14 +210,18 @@ class VectorIndexer:
         limit: int | None,
         progress: Progress | None = None,
         embed: Embed | None = None,
+        *,
+        last: int | None = None,
     ) -> Indexed:
+        """Work on entries up to a position, the last one there is unless `last` names another."""
         if self._database.read_only is not None:  # what is done could not be taken off the queue
             self._last_problem = f"the database cannot be written: {self._database.read_only}"
             return Indexed(0, self._last_problem)
         written = processed = position = 0
         problem: str | None = None
         try:
-            last = self._queue.last_position()
+            if last is None:
+                last = self._queue.last_position()
             while limit is None or processed < limit:
                 size = _CHUNK if limit is None else min(self._chunk, limit - processed)
                 if limit is None and processed:

@@ -247,6 +247,18 @@ def test_a_write_does_a_bounded_part_of_what_was_left(
     assert parts.queue.pending() == 15
 
 
+def test_a_write_leaves_what_came_later_to_its_own_writer(parts: Parts) -> None:
+    parts.save("old")
+    parts.save("new")
+    parts.service.before = lambda: parts.save("later")
+
+    done = parts.indexer.index(MEMORIES, ["new"])
+
+    assert done.written == 2
+    assert parts.stored("old", "new", "later") == {"old", "new"}
+    assert [entry.id for entry in parts.queue.take_after(10, 0)] == ["later"]
+
+
 UNUSABLE = ValueError("the text is unusable")
 """What a model raises over a text that it does not take."""
 
