@@ -148,13 +148,13 @@ class Embedder:
             if isolated:
                 size = self._batch_size  # it was the text, and not how many there were
             attempts, in_doubt, isolated = ATTEMPTS, 0, False
-            for (position, _), vector in zip(batch, vectors, strict=True):
-                unusable = self._unusable(vector)
-                if unusable is None:
-                    done.vectors[position] = vector
-                    self._dimension = len(vector)
+            unusable = self._unusable(vectors)
+            for row, (position, _) in enumerate(batch):
+                if row in unusable:
+                    done.rejected[position] = str(self._error(unusable[row]))
                 else:
-                    done.rejected[position] = str(self._error(unusable))
+                    done.vectors[position] = vectors[row]
+                    self._dimension = vectors.shape[1]
         if done.vectors and done.problem is None:
             self._failed_at = self._hung_at = None
         return done
@@ -277,13 +277,16 @@ class Embedder:
             raise EmbeddingError(msg)
         return array
 
-    def _unusable(self, vector: Vectors) -> str | None:
-        """Return what is wrong with the numbers of a vector, or None."""
-        if not np.isfinite(vector).all():
-            return "it answered a vector with NaN or infinite numbers"
-        if self._zero_is_fault and not vector.any():
-            return "it answered a vector of zeros"
-        return None
+    def _unusable(self, vectors: Vectors) -> dict[int, str]:
+        """Return which of the vectors, (n, dim), cannot be used, and what is wrong with them."""
+        zeros = ~vectors.any(axis=1) & self._zero_is_fault
+        broken = ~np.isfinite(vectors).all(axis=1)
+        return {
+            **dict.fromkeys(np.flatnonzero(zeros).tolist(), "it answered a vector of zeros"),
+            **dict.fromkeys(
+                np.flatnonzero(broken).tolist(), "it answered a vector with NaN or infinite numbers"
+            ),
+        }
 
     def _error(self, reason: str) -> EmbeddingError:
         advice = f"; {self._advice}" if self._advice else ""
@@ -301,12 +304,13 @@ class Embedder:
 
     def _remember(self, text: str, vector: object) -> Vectors:
         try:
-            checked: Vectors = self._checked([vector], 1)[0]
-            unusable = self._unusable(checked)
-            if unusable is not None:
-                raise EmbeddingError(unusable)  # noqa: TRY301
+            vectors = self._checked([vector], 1)
+            unusable = self._unusable(vectors)
+            if unusable:
+                raise EmbeddingError(unusable[0])  # noqa: TRY301
         except EmbeddingError as error:
             raise self._query_failed(error) from error
+        checked: Vectors = vectors[0]
         checked.flags.writeable = False  # it is shared by all who ask the same
         with self._lock:
             self._failed_at = self._hung_at = None
