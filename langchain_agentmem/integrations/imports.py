@@ -18,7 +18,8 @@ from langchain_agentmem.storage.write_behind import WriteBehind
 _BATCH = 500
 _LARGEST_BATCH = 2000
 _QUICK_SECONDS = 1.0
-"""A batch that took less may be followed by a larger one: each costs a write to disk."""
+"""A batch that took less may be followed by a larger one: each costs a write to disk. One that took
+longer is followed by a smaller one."""
 
 
 def import_lines(
@@ -57,7 +58,7 @@ def import_lines(
             save = partial(memory.add_messages, None, replace=replace, config=config)
             report += _save(save, messages, "messages")
             quick = time.monotonic() - started < _QUICK_SECONDS
-            size = min(2 * size, _LARGEST_BATCH) if quick else _BATCH
+            size = min(2 * size, _LARGEST_BATCH) if quick else max(size // 2, _BATCH)
             if progress is not None:
                 progress(len(batch))
     return report + ImportReport(indexed=behind.last.written, pending=memory.status().pending)
