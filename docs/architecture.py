@@ -33,7 +33,7 @@ LAYERS = (
     ("cli",),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
-_OUTSIDE = ("chromadb", "sqlite3", "regex", "snowballstemmer", "filelock", "tenacity", "wordllama")
+_OUTSIDE = ("chromadb", "sqlite3", "regex", "Stemmer", "filelock", "tenacity", "wordllama")
 _LANGCHAIN = ("langchain", "langchain_core", "langchain_openai", "langgraph")
 _SHOWN = (*_OUTSIDE, *_LANGCHAIN, "typer", "rich")
 

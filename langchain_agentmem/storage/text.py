@@ -20,7 +20,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import regex
-import snowballstemmer
+import Stemmer
 
 ANALYSIS_VERSION = 2
 """Raised when terms change; see `analysis_version`."""
@@ -281,7 +281,7 @@ def _split_apostrophe(word: str) -> list[str]:
     return word.split("'")
 
 
-_english = snowballstemmer.stemmer("english")
+_english = Stemmer.Stemmer("english", 0)
 _english_lock = Lock()  # a Snowball stemmer holds the word it works on
 
 

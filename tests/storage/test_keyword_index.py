@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import snowballstemmer
+import Stemmer
 from sqlite_without_fts5 import remove_full_text
 from storage_parts import StorageParts
 
@@ -212,7 +212,7 @@ def test_a_search_past_its_deadline_is_given_up(keywords: Keywords) -> None:
 def other_stemmer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another release of the stemmer, and nothing that the first one made is kept."""
     kept = (analysis._stem, analysis._read)
-    monkeypatch.setattr(analysis, "_english", snowballstemmer.stemmer("porter"))
+    monkeypatch.setattr(analysis, "_english", Stemmer.Stemmer("porter"))
     for cache in kept:
         cache.cache_clear()
     yield
