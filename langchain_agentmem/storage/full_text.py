@@ -1,6 +1,7 @@
 """What differs between SQLite's full-text modules."""
 
 import sqlite3
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from langchain_agentmem.storage.query import Dialect
@@ -44,6 +45,26 @@ ENGINES = (
         ),
     ),
 )
+
+_BATCH_ROWS = 1000
+_BATCH_CHARACTERS = 4_000_000
+
+
+def batched(rows: Iterable[tuple[int, str]]) -> Iterator[dict[int, str]]:
+    """Cut rows into batches that are one statement each, by their number and by their length.
+
+    SQLite takes no value above a billion bytes, and a batch is in memory several times.
+    """
+    batch: dict[int, str] = {}
+    characters = 0
+    for seq, terms in rows:
+        batch[seq] = terms
+        characters += len(terms)
+        if len(batch) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = {}, 0
+    if batch:
+        yield batch
 
 
 def levels(connection: sqlite3.Connection, table: str) -> int:

@@ -12,13 +12,12 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from langchain_agentmem.errors import StorageError
 from langchain_agentmem.storage import query as query_language
 from langchain_agentmem.storage.candidates import Candidates
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.full_text import ENGINES, Engine, levels
+from langchain_agentmem.storage.full_text import ENGINES, Engine, batched, levels
 from langchain_agentmem.storage.kinds import AMONG, KINDS, Condition, RecordKind
 from langchain_agentmem.storage.schema import KEYWORD_INDEX
 from langchain_agentmem.storage.selection import EVERY_RECORD, Selection, select
@@ -36,7 +35,6 @@ logger = logging.getLogger(__name__)
 _LEAST_STRENGTH = 0.001
 _MOST_LEVELS = 500
 """FTS5 adds a level whenever it is optimized, and cannot open a table again that has 2,000."""
-_BATCH = 1000
 _WHERE_WRITTEN = "open this memory once where it can be written"
 _ALL_RANKED = "all that matches was ranked"
 _ENOUGH_LEND = WINDOW_HITS // 2
@@ -125,9 +123,7 @@ class KeywordIndex:
         """Index texts under row numbers that are new."""
         if self.problem:
             return
-        remaining = iter(rows)
-        while some := list(islice(remaining, _BATCH)):
-            terms = {seq: index_text(text) for seq, text in some}
+        for terms in batched((seq, index_text(text)) for seq, text in rows):
             # One statement: for each, Python may have to wait for its lock.
             connection.execute(
                 f"INSERT INTO {self.table(kind)} (rowid, terms) "
@@ -341,12 +337,11 @@ class KeywordIndex:
             cursor = connection.execute(
                 f"SELECT * FROM {kind.name} WHERE deleted_at IS NULL ORDER BY seq"
             )
-            while rows := cursor.fetchmany(_BATCH):
-                self.add(
-                    connection,
-                    kind,
-                    ((row["seq"], kind.searched_text(kind.from_row(row))) for row in rows),
-                )
+            self.add(
+                connection,
+                kind,
+                ((row["seq"], kind.searched_text(kind.from_row(row))) for row in cursor),
+            )
 
     def table(self, kind: RecordKind) -> str:
         """Return the name of the index's table for a kind of record."""

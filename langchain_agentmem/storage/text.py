@@ -207,7 +207,7 @@ def _analyze(text: str) -> _Analysis:
 def _pieces(text: str) -> list[_Piece]:
     """Read what stands between white space, which nothing that makes a term holds."""
     return [
-        _read(piece) if len(piece) <= _LONGEST_KEPT else _read_anew(piece)
+        _read(piece) if piece.isascii() and len(piece) <= _LONGEST_KEPT else _read_anew(piece)
         for piece in normalize(text).split()
     ]
 
@@ -236,7 +236,8 @@ def _read_anew(piece: str) -> _Piece:
     )
 
 
-# Kept, because most words come again, and reading one takes longer than all the rest.
+# Kept, because most words come again, and reading one takes longer than all the rest. Clauses of
+# scripts without spaces do not come again, and are many terms each.
 _read = lru_cache(maxsize=65536)(_read_anew)
 _LONGEST_KEPT = 64
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Lock
 
 from filelock import Timeout
@@ -145,8 +145,8 @@ class VectorIndexer:
             return Indexed(0, self._last_problem)
         self._writes.append(None)  # a list, because append and pop are atomic
         try:
-            # What comes later is worked on by whoever writes it.
-            last = self._queue.last_position()
+            # What comes later is left to its own writer. Read but once, where a failure is told.
+            last = cache(self._queue.last_position)
             own = self._work(
                 lambda limit, _: self._queue.take(limit, kind.name, ids), len(ids), last=last
             )
@@ -211,7 +211,7 @@ class VectorIndexer:
         progress: Progress | None = None,
         embed: Embed | None = None,
         *,
-        last: int | None = None,
+        last: Callable[[], int] | None = None,
     ) -> Indexed:
         """Work on entries up to a position, the last one there is unless `last` names another."""
         if self._database.read_only is not None:  # what is done could not be taken off the queue
@@ -220,8 +220,7 @@ class VectorIndexer:
         written = processed = position = 0
         problem: str | None = None
         try:
-            if last is None:
-                last = self._queue.last_position()
+            end = (last or self._queue.last_position)()
             while limit is None or processed < limit:
                 size = _CHUNK if limit is None else min(self._chunk, limit - processed)
                 if limit is None and processed:
@@ -231,7 +230,7 @@ class VectorIndexer:
                     if not self.is_current():
                         problem = OTHER_MODEL
                         break
-                    entries = [entry for entry in take(size, position) if entry.seq <= last]
+                    entries = [entry for entry in take(size, position) if entry.seq <= end]
                     if not entries:
                         break
                     position = entries[-1].seq

@@ -208,6 +208,26 @@ def test_a_search_past_its_deadline_is_given_up(keywords: Keywords) -> None:
         keywords.index.search(MEMORIES, "red", LIVE, 10, deadline=time.monotonic() - 1)
 
 
+def test_texts_of_any_length_are_saved_together_and_indexed_anew(keywords: Keywords) -> None:
+    texts = [f"word{i} " + "= " * 1_000_000 for i in range(20)]
+    most = 60_000_000  # bytes; all of them together are more
+    with keywords.database.write() as connection:
+        before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+    try:
+        keywords.store.save(
+            MEMORIES, [Memory(id=str(i), content=text) for i, text in enumerate(texts)]
+        )
+        assert keywords.search("word7") == ["7"]
+        with keywords.database.write() as connection:
+            keywords.index.rebuild(connection)
+    finally:
+        with keywords.database.write() as connection:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
+
+    assert keywords.search("word19") == ["19"]
+    keywords.check()
+
+
 @pytest.fixture
 def other_stemmer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another release of the stemmer, and nothing that the first one made is kept."""

@@ -15,12 +15,14 @@ from storage_parts import StorageParts, VectorParts
 
 from langchain_agentmem import Memory, Message
 from langchain_agentmem.embeddings.embedder import Embedder, Vectors
+from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import vector_indexer
 from langchain_agentmem.storage.database import Database
 from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, VectorIndexer
+from langchain_agentmem.storage.vector_queue import VectorQueue
 
 
 def httpx_error(status: int) -> httpx.HTTPStatusError:
@@ -257,6 +259,26 @@ def test_a_write_leaves_what_came_later_to_its_own_writer(parts: Parts) -> None:
     assert done.written == 2
     assert parts.stored("old", "new", "later") == {"old", "new"}
     assert [entry.id for entry in parts.queue.take_after(10, 0)] == ["later"]
+
+
+DISK_ERROR = StorageError("disk I/O error")
+
+
+def test_a_queue_that_cannot_be_read_is_told_and_fails_no_write(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_queue: VectorQueue) -> int:
+        raise DISK_ERROR
+
+    parts.save("new")
+    with monkeypatch.context() as broken:
+        broken.setattr(VectorQueue, "last_position", fail)
+        done = parts.indexer.index(MEMORIES, ["new"])
+
+    assert done.written == 0
+    assert "disk I/O error" in (done.problem or "")
+    assert parts.indexer.last_problem == done.problem
+    assert parts.indexer.index(MEMORIES, ["new"]).written == 1
 
 
 UNUSABLE = ValueError("the text is unusable")
