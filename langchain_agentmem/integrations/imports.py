@@ -19,7 +19,7 @@ _BATCH = 500
 _LARGEST_BATCH = 2000
 _QUICK_SECONDS = 1.0
 """A batch that took less may be followed by a larger one: each costs a write to disk. One that took
-longer is followed by a smaller one."""
+longer is followed by a smaller one, down to the first size."""
 
 
 def import_lines(

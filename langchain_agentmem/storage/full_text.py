@@ -1,4 +1,4 @@
-"""What differs between SQLite's full-text modules."""
+"""SQLite's full-text modules: what differs between them, and how much they take at once."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator

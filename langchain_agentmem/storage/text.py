@@ -24,7 +24,8 @@ import Stemmer
 
 ANALYSIS_VERSION = 2
 """Raised when terms change; see `analysis_version`."""
-# One for each rule of the algorithm, and those that its releases are known to stem differently.
+# A sample: words that releases of the algorithm are known to stem differently, and some for others
+# of its rules. A release that changes none of these goes unnoticed.
 _TELLING_WORDS = """
     added adding evening inning organize universal university skis skies dying news sky only early
     arsenal communism generously caresses cries gaps agreed feed plastered hoping happy relational
@@ -282,7 +283,7 @@ def _split_apostrophe(word: str) -> list[str]:
     return word.split("'")
 
 
-_english = Stemmer.Stemmer("english", 0)
+_english = Stemmer.Stemmer("english", 0)  # no cache of its own, as `_stem` keeps one
 _english_lock = Lock()  # a Snowball stemmer holds the word it works on
 
 
