@@ -19,7 +19,7 @@ PACKAGE = FOLDER.parent / "langchain_agentmem"
 
 # From the ground up. A module imports from lower layers, and from its own.
 LAYERS = (
-    ("arguments", "errors", "quoting", "workers", "messages"),
+    ("arguments", "batches", "errors", "quoting", "workers", "messages"),
     ("records",),
     ("results", "scopes", "permissions", "capture", "documents", "interchange", "reports"),
     ("embeddings",),

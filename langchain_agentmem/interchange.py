@@ -151,6 +151,9 @@ def _read(raw: bytes, prefix: str) -> Record:
     except RecursionError as error:
         msg = "is nested too deeply"
         raise ValueError(msg) from error
+    except ValueError as error:  # the only one that is left
+        msg = "holds a number of too many digits"
+        raise ValueError(msg) from error
     if not isinstance(fields, dict):
         msg = "is not a JSON object"
         raise ValueError(msg)  # noqa: TRY004  (a bad line, like the others)

@@ -32,6 +32,8 @@ class ImportReport:
     """What has no text, or cannot be read."""
     problems: list[str] = field(default_factory=list)
     """What was skipped or kept as it was, by id or number, and what else is to be known."""
+    problem: str | None = None
+    """Why vectors are pending, or None."""
 
     @property
     def saved(self) -> int:
@@ -46,7 +48,10 @@ class ImportReport:
             logger.warning("%s%s", "; ".join(self.problems[:_LOGGED]), rest)
 
     def __add__(self, other: "ImportReport") -> "ImportReport":
-        """Return what two parts of an import did; `pending` is that of the later one."""
+        """Return what two parts of an import did; `pending` is that of the later one.
+
+        The `problem` is the latest there was.
+        """
         return ImportReport(
             memories=self.memories + other.memories,
             messages=self.messages + other.messages,
@@ -54,6 +59,7 @@ class ImportReport:
             conflicts=self.conflicts + other.conflicts,
             indexed=self.indexed + other.indexed,
             pending=other.pending,
+            problem=other.problem or self.problem,
             skipped=self.skipped + other.skipped,
             problems=self.problems + other.problems,
         )

@@ -205,8 +205,6 @@ class Transfer(Permissions):
             if document.vector is not None
         }
         copied = self._vectors.take_over(kind, ready) if ready else None
-        if copied is not None and copied.problem is not None:
-            problems.append(copied.problem)
         new = {kind.name: len(set(saved.changed))}
         return ImportReport(
             **new,
@@ -216,6 +214,7 @@ class Transfer(Permissions):
             pending=self._vectors.pending(),
             skipped=skipped,
             problems=problems,
+            problem=copied.problem if copied is not None else None,
         )
 
     def _lines(

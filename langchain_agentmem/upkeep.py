@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from langchain_agentmem.arguments import seconds
 from langchain_agentmem.results import Finding, MemoryStatus, WriteReport
 from langchain_agentmem.search.pipeline import SearchPipeline
 from langchain_agentmem.storage.database import Database
@@ -24,13 +25,23 @@ class Upkeep:
     _doctor: Doctor
     _pipeline: SearchPipeline
 
-    def sync(self, progress: Progress | None = None) -> WriteReport:
+    def sync(
+        self, progress: Progress | None = None, *, timeout: float | None = None
+    ) -> WriteReport:
         """Bring the vector index level with the database.
 
         Args:
             progress: Called with the number of records done and of those that remain.
+            timeout: Seconds to wait for the next vectors, some hundreds at a time, before what
+                hangs is left to go on alone. None: as long as it takes.
+
+        Raises:
+            ValueError: `timeout` is no number above 0.
+            StorageError: The database cannot be used.
         """
-        return self._synced(self._vectors.sync(progress))
+        if timeout is not None:
+            timeout = seconds("timeout", timeout)
+        return self._synced(self._vectors.sync(progress, timeout))
 
     def rebuild_vectors(self, progress: Progress | None = None) -> WriteReport:
         """Make the vector index anew from the database, whatever state it is in.

@@ -138,13 +138,23 @@ def test_anything_else_as_id_is_refused(file: Path, given_id: object) -> None:
     assert str(line).startswith(f"{file}:1: id: ")
 
 
-def test_a_line_nested_too_deeply_is_named_and_the_rest_is_kept(file: Path) -> None:
-    deep = f'{{"content": "x", "metadata": {{"a": {"[" * 100_000}'
-    file.write_text(f'{deep}\n{{"content": "y"}}\n', encoding="utf-8")
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("[" * 100_000, "is nested too deeply"),
+        ("9" * 5000, "holds a number of too many digits"),
+    ],
+    ids=["brackets", "digits"],
+)
+def test_a_line_that_goes_too_far_is_named_and_the_rest_is_kept(
+    file: Path, value: str, problem: str
+) -> None:
+    bad_line = f'{{"content": "x", "metadata": {{"a": {value}'
+    file.write_text(f'{bad_line}\n{{"content": "y"}}\n', encoding="utf-8")
 
     bad, good = read_records(file)
 
-    assert (bad.record, bad.problem) == (None, "is nested too deeply")
+    assert (bad.record, bad.problem) == (None, problem)
     assert good.record is not None
 
 

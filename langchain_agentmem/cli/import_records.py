@@ -73,7 +73,7 @@ def import_records(
 ) -> None:
     """Import memories and messages. Exits with 1 if some are bad: they are named, the rest kept."""
     from langchain_agentmem.integrations.formats import Format, read, sources_of
-    from langchain_agentmem.integrations.imports import import_lines
+    from langchain_agentmem.integrations.imports import finished, save_lines
     from langchain_agentmem.interchange import count_lines
     from langchain_agentmem.reports import ImportReport
 
@@ -95,7 +95,7 @@ def import_records(
             for path, file, source in sources:
                 used = own_prefix.get(path.resolve(), "") if prefix is None else prefix
                 try:
-                    report += import_lines(
+                    report += save_lines(
                         opened,
                         read(file, source, used, session),
                         replace=replace,
@@ -103,9 +103,17 @@ def import_records(
                         progress=lambda count: progress.advance(task, count),
                     )
                 except ValueError as error:  # of this file; the others are read all the same
-                    report += ImportReport(skipped=1, problems=[str(error)], pending=report.pending)
+                    report += ImportReport(skipped=1, problems=[str(error)])
                 except AgentMemoryError as error:
                     fail(str(error))
+            task = progress.add_task("writing vectors", total=None, visible=False)
+            report = finished(
+                opened,
+                report,
+                lambda done, left: progress.update(
+                    task, completed=done, total=done + left, visible=True
+                ),
+            )
         status = opened.status()
     tell(
         memory,

@@ -98,7 +98,7 @@ class Embedder:
         self.fusion: Fusion = fusion
         self._advice = advice
         self._batch_size = batch_size
-        self._max_input_chars = max_input_chars
+        self.max_input_chars = max_input_chars
         self._cool_down = cool_down
         self._zero_is_fault = zero_is_fault
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
@@ -281,19 +281,17 @@ class Embedder:
         """Return which of the vectors, (n, dim), cannot be used, and what is wrong with them."""
         zeros = ~vectors.any(axis=1) & self._zero_is_fault
         broken = ~np.isfinite(vectors).all(axis=1)
-        return {
-            **dict.fromkeys(np.flatnonzero(zeros).tolist(), "it answered a vector of zeros"),
-            **dict.fromkeys(
-                np.flatnonzero(broken).tolist(), "it answered a vector with NaN or infinite numbers"
-            ),
-        }
+        unusable = dict.fromkeys(np.flatnonzero(zeros).tolist(), "it answered a vector of zeros")
+        for row in np.flatnonzero(broken).tolist():
+            unusable[row] = "it answered a vector with NaN or infinite numbers"
+        return unusable
 
     def _error(self, reason: str) -> EmbeddingError:
         advice = f"; {self._advice}" if self._advice else ""
         return EmbeddingError(f"the embedding model {self.name} failed: {reason}{advice}")
 
     def _cut(self, text: str) -> str:
-        return text[: self._max_input_chars]
+        return text[: self.max_input_chars]
 
     def _cached(self, text: str) -> Vectors | None:
         with self._lock:

@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 
 from langchain_agentmem.capture import unstated
 from langchain_agentmem.errors import describe
-from langchain_agentmem.integrations.imports import import_lines, later
+from langchain_agentmem.integrations.imports import finished, import_lines, later, save_lines
 from langchain_agentmem.integrations.turns import Spoken, fitted, ids_of, spoken, unreadable
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
@@ -142,7 +142,7 @@ def import_threads(
         except (ValueError, NotImplementedError, TypeError) as error:
             problem = f'thread "{thread}" cannot be read: {describe(error)}'
             report += ImportReport(skipped=1, problems=[problem])
-    return report + ImportReport(pending=memory.status().pending)
+    return finished(memory, report)
 
 
 def _import_thread(
@@ -179,7 +179,7 @@ def _import_thread(
     for _, turns in groupby(lines, lambda line: Turn.from_config(line[1])):
         together = list(turns)
         try:
-            report += import_lines(memory, [line for line, _ in together], config=together[0][1])
+            report += save_lines(memory, [line for line, _ in together], config=together[0][1])
         except ValueError as error:  # the memory takes nothing of such a turn
             first, last = together[0][0].number, together[-1][0].number
             problem = f'thread "{thread}": messages {first} to {last} not saved: {describe(error)}'

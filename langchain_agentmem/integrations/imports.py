@@ -1,11 +1,12 @@
 """Saves what the readers of files read, in batches; what is wrong is named and the rest is kept."""
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 from functools import partial
 
+from langchain_agentmem.batches import take
 from langchain_agentmem.errors import ScopeError, describe
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
@@ -13,6 +14,7 @@ from langchain_agentmem.records import Memory, Message
 from langchain_agentmem.reports import ImportReport
 from langchain_agentmem.results import WriteReport
 from langchain_agentmem.scopes import Config
+from langchain_agentmem.storage.vector_indexer import Progress
 from langchain_agentmem.storage.write_behind import WriteBehind
 
 _BATCH = 500
@@ -20,9 +22,18 @@ _LARGEST_BATCH = 2000
 _QUICK_SECONDS = 1.0
 """A batch that took less may be followed by a larger one: each costs a write to disk. One that took
 longer is followed by a smaller one, down to the first size."""
+_STALLED_SECONDS = 300.0
+"""How long the end of an import waits where no vectors come, though some wait to be written."""
 
 
 def import_lines(
+    memory: AgentMemory, lines: Iterable[Line], *, config: Config | None = None
+) -> ImportReport:
+    """Save records, and have all vectors written. Arguments and errors as in `save_lines`."""
+    return finished(memory, save_lines(memory, lines, config=config))
+
+
+def save_lines(
     memory: AgentMemory,
     lines: Iterable[Line],
     *,
@@ -39,6 +50,9 @@ def import_lines(
         config: The `RunnableConfig` of the turn whose records they are, unless they say so.
         progress: Called after each batch with the number of lines in it.
 
+    Returns:
+        What was saved. How many vectors are pending is for `finished` to tell.
+
     Raises:
         ScopeError: The turn may save nothing.
         StorageError: The database cannot be written. Earlier batches are kept.
@@ -47,7 +61,7 @@ def import_lines(
     remaining = iter(lines)
     size = _BATCH
     with WriteBehind() as behind:
-        while batch := list(itertools.islice(remaining, size)):
+        while batch := take(remaining, size, _length):
             started = time.monotonic()
             unread = [str(line) for line in batch if line.record is None]
             report += ImportReport(skipped=len(unread), problems=unread)
@@ -61,7 +75,28 @@ def import_lines(
             size = min(2 * size, _LARGEST_BATCH) if quick else max(size // 2, _BATCH)
             if progress is not None:
                 progress(len(batch))
-    return report + ImportReport(indexed=behind.last.written, pending=memory.status().pending)
+    return report + ImportReport(indexed=behind.last.written, problem=behind.last.problem)
+
+
+def finished(
+    memory: AgentMemory, report: ImportReport, progress: Progress | None = None
+) -> ImportReport:
+    """Have the vectors written that wait, and report how many do still, and why.
+
+    They wait where the embedding model failed for a while, and where an earlier import broke off:
+    repeated, it saves nothing, so that no write would care for them.
+
+    Args:
+        memory: Where the records were saved.
+        report: What was saved.
+        progress: Called with the number of vectors done and of those that remain.
+    """
+    pending, problem = memory.status().pending, report.problem
+    if pending:
+        done = memory.sync(progress, timeout=_STALLED_SECONDS)
+        report = with_changes(report, indexed=report.indexed + done.indexed)
+        pending, problem = done.pending, done.problem or problem
+    return with_changes(report, pending=pending, problem=problem if pending else None)
 
 
 def later(moment: datetime, last: datetime) -> datetime:
@@ -91,8 +126,13 @@ def _save(save: Callable[..., WriteReport], lines: Sequence[Line], kind: str) ->
         duplicates=done.duplicates,
         conflicts=len(done.conflicts),
         indexed=done.indexed,
+        problem=done.problem,
         problems=[_conflict(lines[position]) for position in done.conflicts],
     )
+
+
+def _length(line: Line) -> int:
+    return len(line.record.content) if line.record else 0
 
 
 def _conflict(line: Line) -> str:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from langchain_agentmem.batches import take
 from langchain_agentmem.storage.query import Dialect
 
 
@@ -47,23 +48,12 @@ ENGINES = (
 )
 
 _BATCH_ROWS = 1000
-_BATCH_CHARACTERS = 4_000_000
 
 
-def batched(rows: Iterable[tuple[int, str]]) -> Iterator[dict[int, str]]:
-    """Cut rows into batches that are one statement each, by their number and by their length.
-
-    SQLite takes no value above a billion bytes, and a batch is in memory several times.
-    """
-    batch: dict[int, str] = {}
-    characters = 0
-    for seq, terms in rows:
-        batch[seq] = terms
-        characters += len(terms)
-        if len(batch) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
-            yield batch
-            batch, characters = {}, 0
-    if batch:
+def batched(rows: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Cut rows into batches that are one statement each, by their number and by their length."""
+    remaining = iter(rows)
+    while batch := take(remaining, _BATCH_ROWS, lambda row: len(row[1])):
         yield batch
 
 

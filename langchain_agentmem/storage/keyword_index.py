@@ -128,7 +128,7 @@ class KeywordIndex:
             connection.execute(
                 f"INSERT INTO {self.table(kind)} (rowid, terms) "
                 "SELECT CAST(key AS INTEGER), value FROM json_each(?)",
-                (json.dumps(terms, ensure_ascii=False),),
+                (json.dumps(dict(terms), ensure_ascii=False),),
             )
 
     def put(

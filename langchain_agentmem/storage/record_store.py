@@ -205,19 +205,26 @@ class RecordStore:
                         (record.scope, record.scope_id, row["seq"], row["scope"], row["metadata"]),
                     )
 
-    def embedded_texts(self, kind: RecordKind, ids: Sequence[str]) -> dict[str, str]:
-        """Return the texts that are embedded, by id, of those of the records that are live."""
+    def embedded_texts(
+        self, kind: RecordKind, ids: Sequence[str], longest: int | None = None
+    ) -> dict[str, str]:
+        """Return the texts that are embedded, by id, of those of the records that are live.
+
+        Args:
+            kind: Which records.
+            ids: Their ids.
+            longest: Longer texts are cut to so many characters, so that few are in memory whole.
+        """
         columns = ", ".join(f"r.{name}" for name in kind.embedded_fields)
         sql = f"SELECT r.id, {columns} FROM {kind.name} r WHERE r.id {AMONG} AND {LIVE.sql}"
         with self._database.read() as connection:
-            found = connection.execute(sql, (json.dumps(ids),)).fetchall()
-        # No whole records: an import asks for each of them.
-        return {
-            id_: kind.embedded_text(
-                SimpleNamespace(**dict(zip(kind.embedded_fields, values, strict=True)))
-            )
-            for id_, *values in found
-        }
+            # No whole records: an import asks for each of them.
+            return {
+                id_: kind.embedded_text(
+                    SimpleNamespace(**dict(zip(kind.embedded_fields, values, strict=True)))
+                )[:longest]
+                for id_, *values in connection.execute(sql, (json.dumps(ids),))
+            }
 
     def fetch(
         self, kind: RecordKind, ids: Sequence[str], condition: Condition

@@ -235,7 +235,7 @@ class VectorIndexer:
                         break
                     position = entries[-1].seq
                     started = time.monotonic()
-                    levelled = self._level(entries, embed or self._embed)
+                    levelled = self._level(entries, embed)
                     self._fit_chunk(len(entries), time.monotonic() - started)
                 written += levelled.written
                 problem = levelled.problem or problem
@@ -282,20 +282,26 @@ class VectorIndexer:
     def _embed(self, texts: Mapping[str, str]) -> Embedded:
         return self._embedder.embed_documents(list(texts.values()))
 
-    def _level(self, entries: Sequence[QueueEntry], embed: Embed) -> "_Levelled":
-        """Bring the vectors of some records level, and take off the entries that are done."""
+    def _level(self, entries: Sequence[QueueEntry], embed: Embed | None) -> "_Levelled":
+        """Bring the vectors of some records level, and take off the entries that are done.
+
+        Args:
+            entries: The records.
+            embed: Makes the vectors; None: the model, which takes no more than the start of a text.
+        """
         result = _Levelled()
+        longest = self._embedder.max_input_chars if embed is None else None
         for kind in KINDS:
             asked = {entry.id: entry for entry in entries if entry.kind == kind.name}
             if not asked or result.give_up:
                 continue
-            texts = self._store.embedded_texts(kind, list(asked))
+            texts = self._store.embedded_texts(kind, list(asked), longest)
             gone = [id_ for id_ in asked if id_ not in texts]
             if gone:
                 self._index.delete(kind, gone)
                 self._queue.done(asked[id_] for id_ in gone)
             if texts:
-                self._write(kind, texts, asked, result, embed)
+                self._write(kind, texts, asked, result, embed or self._embed)
         return result
 
     def _write(

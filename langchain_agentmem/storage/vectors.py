@@ -7,12 +7,12 @@ over when its owner is gone.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, make_embedder
@@ -172,10 +172,6 @@ class VectorHalf:
         return self._level(kind, ids)
 
     def _level(self, kind: RecordKind, ids: Sequence[str]) -> Indexed:
-        if self._overdue is not None and not self._overdue.done():
-            return Indexed(0, TOO_SLOW)
-        self._overdue = None
-
         def work() -> Indexed:
             try:
                 indexer = self._ready_indexer()
@@ -189,16 +185,32 @@ class VectorHalf:
             self._keep_private()
             return done
 
+        return self._wait_for(work, WRITE_SECONDS)
+
+    def _wait_for(
+        self, work: Callable[[], Indexed], seconds: float, moves: Event | None = None
+    ) -> Indexed:
+        """Have work done, and leave it alone when it takes too long.
+
+        Args:
+            work: What is to be done, in a thread of its own.
+            seconds: How long to wait for its end.
+            moves: Set by the work when it gets on; then it is waited for as long once more.
+        """
+        if self._overdue is not None and not self._overdue.done():
+            return Indexed(0, TOO_SLOW)
+        self._overdue = None
         try:
-            writing = self._writers.submit(copy_context().run, work)
+            working = self._writers.submit(copy_context().run, work)
         except RuntimeError as error:  # the memory was closed, or there can be no more threads
             return Indexed(0, describe(error))
-        try:
-            done: Indexed = writing.result(WRITE_SECONDS)
-        except TimeoutError:
-            self._overdue = writing
-            logger.warning("%s", TOO_SLOW)
-            return Indexed(0, TOO_SLOW)
+        while not wait([working], seconds).done:
+            if moves is None or not moves.is_set():
+                self._overdue = working
+                logger.warning("%s", TOO_SLOW)
+                return Indexed(0, TOO_SLOW)
+            moves.clear()
+        done: Indexed = working.result()
         return done
 
     def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
@@ -216,10 +228,24 @@ class VectorHalf:
         if indexer is not None and not self._queue.is_empty():
             indexer.index_a_little()
 
-    def sync(self, progress: Progress | None = None) -> Indexed:
-        """Work through the whole queue."""
+    def sync(self, progress: Progress | None = None, timeout: float | None = None) -> Indexed:
+        """Work through the whole queue, as long as its parts take no longer than `timeout`."""
         self._database.check_usable()
         self._tried_at = 0.0
+        if timeout is None:
+            return self._sync(progress)
+        moves = Event()
+
+        def tell(done: int, left: int) -> None:
+            moves.set()
+            if progress is not None:
+                progress(done, left)
+
+        if self._overdue is not None:  # it may be slow, and get on all the same
+            wait([self._overdue], timeout)
+        return self._wait_for(partial(self._sync, tell), timeout, moves)
+
+    def _sync(self, progress: Progress | None) -> Indexed:
         indexer = self._ready_indexer()
         if indexer is None:
             return Indexed(0, self.problem)

@@ -13,6 +13,8 @@ from processes import ChromaServer, RemoteMemory
 from workers import missing, text_of
 
 from langchain_agentmem import AgentMemory, Memory, MemoryHit, SearchResult
+from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.interchange import Line
 
 
 @pytest.fixture
@@ -198,6 +200,25 @@ def test_a_frozen_server_holds_up_no_write(
             assert time.monotonic() < give_up
         assert missing(memory, [2, 3], by="vector") == []
         assert [finding for finding in memory.check() if not finding.ok] == []
+
+
+def test_a_frozen_server_holds_up_no_import_for_ever(
+    tmp_path: Path, chroma: ChromaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.vectors.WRITE_SECONDS", 0.5)
+    monkeypatch.setattr("langchain_agentmem.integrations.imports._STALLED_SECONDS", 0.5)
+    lines = [Line("file", n, Memory(id=f"m{n}", content=text_of(n))) for n in range(700)]
+    with open_memory(tmp_path / "m", chroma) as memory:
+        memory.add_memory("the first")
+        with chroma.frozen():
+            report = import_lines(memory, lines)
+            assert (report.memories, report.pending) == (700, 700)
+            assert "takes too long" in (report.problem or "")
+        give_up = time.monotonic() + 60
+        while (report := import_lines(memory, lines)).pending:
+            assert time.monotonic() < give_up
+        assert (report.duplicates, report.problem) == (700, None)
+        assert missing(memory, list(range(0, 700, 50)), by="vector") == []
 
 
 def test_a_frozen_server_holds_up_no_opening(

@@ -420,5 +420,38 @@ def _reopened(folder: str) -> Iterator[str] | list[str]:
         return [found.strategy, *(hit.id for hit in found.results)]
 
 
+def import_file(folder: str, file: str, url: str) -> None:
+    """Import a file of memories whose embedding service hangs; tell when some are saved."""
+    from threading import Thread
+
+    from langchain_agentmem.integrations.imports import import_lines
+    from langchain_agentmem.interchange import read_records
+
+    settings = EmbeddingSettings(
+        provider="openai_compatible", base_url=url, api_key="any", model="wordllama", timeout=60
+    )
+    memory = AgentMemory.open(folder, embedding=settings)
+    lines = read_records(Path(file))
+    Thread(target=import_lines, args=(memory, lines), daemon=True).start()
+    while not (saved := memory.status().memories):
+        time.sleep(0.01)
+    tell(saved=saved)
+    time.sleep(60)
+
+
+def import_long_texts(folder: str, file: str) -> None:
+    """Import a file of memories; tell by how many megabytes the peak of memory use grew."""
+    from langchain_agentmem.integrations.imports import import_lines
+    from langchain_agentmem.interchange import read_records
+
+    with open_memory(folder, embedding="none") as memory:
+        memory.add_memory("the first")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        report = import_lines(memory, read_records(Path(file)))
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    in_kilobytes = grown / 1024 if sys.platform == "darwin" else grown
+    tell(saved=report.saved, grown=in_kilobytes / 1024)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](**json.loads(sys.argv[2]))

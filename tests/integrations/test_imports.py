@@ -9,7 +9,7 @@ import pytest
 from langchain_agentmem import AgentMemory, Memory, Message
 from langchain_agentmem.errors import ScopeError
 from langchain_agentmem.integrations import imports
-from langchain_agentmem.integrations.imports import import_lines
+from langchain_agentmem.integrations.imports import import_lines, save_lines
 from langchain_agentmem.interchange import Line
 
 NOON = datetime(2026, 5, 8, 12, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_what_the_turn_cannot_own_is_named_and_the_rest_is_kept(
 def test_both_kinds_are_saved_and_counted(memory: AgentMemory) -> None:
     done: list[int] = []
     lines = [line(1, "memory"), line(2, "message"), Line("file", 3, None, "is bad")]
-    report = import_lines(memory, lines, progress=done.append)
+    report = save_lines(memory, lines, progress=done.append)
 
     assert (report.memories, report.messages, report.skipped) == (1, 1, 1)
     assert (report.problems, done) == (["file:3: is bad"], [3])
@@ -74,6 +74,6 @@ def test_batches_grow_as_long_as_they_are_quick(
     lines = [Line("file", n, Memory(content=f"fact {n}")) for n in range(10)]
     done: list[int] = []
 
-    report = import_lines(keyword_memory, lines, progress=done.append)
+    report = save_lines(keyword_memory, lines, progress=done.append)
 
     assert (done, report.memories) == (sizes, 10)
