@@ -12,7 +12,7 @@ from langchain_agentmem.records import Memory, Message, Record, utc_now
 from langchain_agentmem.scopes import Turn
 
 RecordT = TypeVar("RecordT", bound=Record)
-_NOBODYS = Turn()
+_NO_TURN = Turn()
 
 
 def as_memories(memories: Iterable[Any], turn: Turn) -> list[Memory]:
@@ -107,7 +107,7 @@ def _with(record: RecordT, update: Mapping[str, Any]) -> RecordT:
 
 def _owner(record: Record, turn: Turn) -> dict[str, Any]:
     """Return whose the record is: its own say first, then the turn's."""
-    if record.scope_id or turn == _NOBODYS:
+    if record.scope_id or turn == _NO_TURN:
         return {}
     own = record.scope if "scope" in record.model_fields_set else None
     scope, scope_id = turn.files_under(own)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import regex
 
-from langchain_agentmem.storage.text import QueryTerm, phrase_terms, prefix_terms, query_terms
+from langchain_agentmem.storage.text import QueryTerm, phrase_terms, prefix_forms, query_terms
 
 MAX_QUERY_TERMS = 64
 _MAX_TOKENS = 100
@@ -149,9 +149,7 @@ class _Parser:
         if token["phrase"] is not None:
             forms = [phrase_terms(token["phrase"])]
         elif token["word"].endswith("*"):
-            # The index holds stems: `running*` is to find `run` as well as `runningmate`.
-            word = token["word"].rstrip("*")
-            forms = [prefix_terms(word), phrase_terms(word)]
+            forms = prefix_forms(token["word"].rstrip("*"))
         else:
             forms = [phrase_terms(token["word"])]
         phrases = list(dict.fromkeys(_phrase(terms, self._dialect) for terms in forms if terms))

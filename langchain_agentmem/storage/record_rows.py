@@ -20,7 +20,7 @@ Owner = tuple[str, str]
 EVERYTHING = Visibility()
 _ROWS_PER_STATEMENT = (250, 25, 1)
 """Python lets go of its lock for each statement and, where other threads are busy, waits 5 ms to
-have it again: row by row, a save of thousands would take minutes. Few sizes, as each is a
+have it again: row by row, a save of thousands would take many seconds. Few sizes, as each is a
 statement that is kept."""
 _LONGEST_ID_TAKEN = 499  # so that what is put behind it leaves an id that a record may have
 
@@ -157,9 +157,9 @@ def insert_all(
     ]
     into = f"INSERT INTO {kind.name} ({', '.join(columns)}) VALUES "
     a_row = f"({', '.join('?' * len(columns))})"
-    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+    rows_allowed = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
     done = 0
-    for size in (size for size in _ROWS_PER_STATEMENT if size <= most):
+    for size in (size for size in _ROWS_PER_STATEMENT if size <= max(1, rows_allowed)):
         stop = len(values) - (len(values) - done) % size
         connection.executemany(
             into + ", ".join([a_row] * size),

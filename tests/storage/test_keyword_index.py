@@ -231,7 +231,7 @@ def test_texts_of_any_length_are_saved_together_and_indexed_anew(keywords: Keywo
 @pytest.fixture
 def other_stemmer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another release of the stemmer, and nothing that the first one made is kept."""
-    kept = (analysis._stem, analysis._read)
+    kept = (analysis._stem, analysis._known_piece)
     monkeypatch.setattr(analysis, "_english", Stemmer.Stemmer("porter"))
     for cache in kept:
         cache.cache_clear()

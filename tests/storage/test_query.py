@@ -214,6 +214,36 @@ class TestSearching:
         assert set(contents(trees, query)) == found
 
     @pytest.mark.parametrize(
+        "word",
+        """running runner generously dying organizing agreed skies boxes happiness hopefully
+        relational nationality communism electrically nationalization don't Anna's l'aviation
+        user-organizing naïveté 2026-05-08 ADR-016 Straße вчерашний""".split(),
+    )
+    def test_every_beginning_of_a_word_finds_it(
+        self, keyword_memory: AgentMemory, word: str
+    ) -> None:
+        keyword_memory.add_memory(f"something {word}")
+        for end in range(1, len(word) + 1):
+            if word[end - 1].isalnum():
+                assert contents(keyword_memory, f"{word[:end]}*") == [f"something {word}"]
+
+    @pytest.mark.parametrize("query", ["don't*", "Anna's*", "yew AND don't*"])
+    def test_an_apostrophe_begins_no_other_word(
+        self, keyword_memory: AgentMemory, query: str
+    ) -> None:
+        keyword_memory.add_memory("yew: don't ask for Anna's tea")
+        keyword_memory.add_memory("yew: so told")
+        assert contents(keyword_memory, query) == ["yew: don't ask for Anna's tea"]
+
+    @pytest.mark.parametrize(("query", "other"), [("listen*", "a list"), ("Ann*", "an oak")])
+    def test_a_word_is_no_beginning_of_what_is_shorter(
+        self, keyword_memory: AgentMemory, query: str, other: str
+    ) -> None:
+        keyword_memory.add_memory(other)
+        keyword_memory.add_memory("Annabel listened")
+        assert contents(keyword_memory, query) == ["Annabel listened"]
+
+    @pytest.mark.parametrize(
         ("query", "first"),
         [
             ('"keepsake retrieval"', "the retrieval of a keepsake"),

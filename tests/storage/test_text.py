@@ -38,6 +38,8 @@ def finds(query: str, text: str) -> bool:
         ("İstanbul", "istanbul"),
         ("ﬁle", "file"),
         ("Ｆｕｌｌ　Ｗｉｄｔｈ", "full width"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("word\u2060joiner\ufeff", "wordjoiner"),
         ("ｶﾀｶﾅ", "カタカナ"),
         ("don’t", "don't"),
         ("en–dash", "en-dash"),
