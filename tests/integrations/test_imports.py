@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from langchain_agentmem import AgentMemory, Memory, Message
+from langchain_agentmem.batches import LONGEST_BATCH
 from langchain_agentmem.errors import ScopeError
 from langchain_agentmem.integrations import imports
 from langchain_agentmem.integrations.imports import import_lines, save_lines
@@ -77,3 +78,30 @@ def test_batches_grow_as_long_as_they_are_quick(
     report = save_lines(keyword_memory, lines, progress=done.append)
 
     assert (done, report.memories) == (sizes, 10)
+
+
+def test_a_batch_that_takes_long_is_followed_by_a_smaller_one(
+    keyword_memory: AgentMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "_BATCH", 2)
+    monkeypatch.setattr(imports, "_QUICK_SECONDS", 1e9)
+    lines = [Line("file", n, Memory(content=f"fact {n}")) for n in range(20)]
+    done: list[int] = []
+
+    def slow_down_after_4(count: int) -> None:
+        done.append(count)
+        if count == 4:
+            monkeypatch.setattr(imports, "_QUICK_SECONDS", 0.0)
+
+    assert save_lines(keyword_memory, lines, progress=slow_down_after_4).memories == 20
+    assert done == [2, 4, 8, 4, 2]
+
+
+def test_long_texts_make_small_batches(keyword_memory: AgentMemory) -> None:
+    half = "x" * (LONGEST_BATCH // 2)
+    texts = ["a", half, half, "b", f"{half} {half}", "c"]
+    lines = [Line("file", n, Memory(content=text)) for n, text in enumerate(texts)]
+    done: list[int] = []
+
+    assert save_lines(keyword_memory, lines, progress=done.append).memories == 5
+    assert done == [3, 2, 1]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_agentmem.storage import text as analysis
 from langchain_agentmem.storage.text import (
     MAX_TERM_LENGTH,
     index_text,
@@ -235,6 +236,16 @@ def test_long_texts_are_analyzed_in_time_that_grows_with_their_length(text: str)
     index_text(text)
 
     assert time.monotonic() - started < 5  # tenths of a second at most where it is linear
+
+
+def test_what_does_not_come_again_is_not_kept() -> None:
+    before = analysis._known_piece.cache_info().currsize
+    index_text("a word that was never seen: qzxwv")
+    after = analysis._known_piece.cache_info().currsize
+    index_text(f"{'部署失败后如何回滚' * 5} {'x' * 200} {'вчера' * 3}")
+
+    assert after > before
+    assert analysis._known_piece.cache_info().currsize == after
 
 
 def test_threads_stem_alike() -> None:

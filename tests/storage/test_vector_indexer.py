@@ -19,7 +19,7 @@ from langchain_agentmem.errors import StorageError
 from langchain_agentmem.records import Record
 from langchain_agentmem.storage import vector_indexer
 from langchain_agentmem.storage.database import Database
-from langchain_agentmem.storage.kinds import KINDS, MEMORIES, MESSAGES, RecordKind
+from langchain_agentmem.storage.kinds import KINDS, LIVE, MEMORIES, MESSAGES, RecordKind
 from langchain_agentmem.storage.vector_index import VectorIndex
 from langchain_agentmem.storage.vector_indexer import Indexed, VectorIndexer
 from langchain_agentmem.storage.vector_queue import VectorQueue
@@ -113,6 +113,25 @@ def test_a_write_is_followed_by_its_vectors(parts: Parts) -> None:
     assert parts.stored("a", "b") == {"a", "b"}
     assert parts.queue.pending() == 0
     assert parts.service.calls == [["text of a", "text of b"]]
+
+
+def test_a_record_that_changed_meanwhile_gives_none_of_the_others_its_copy(parts: Parts) -> None:
+    parts.save("a", "b", "c")
+
+    def change() -> None:
+        parts.store.save(MEMORIES, [Memory(id="b", content="news")])
+
+    parts.service.before = change
+
+    assert parts.indexer.index(MEMORIES, ["a", "b", "c"]).written == 3
+
+    assert [entry.id for entry in parts.queue.take_after(10, 0)] == ["b"]
+    for id_ in ("a", "c"):
+        vector = np.asarray(parts.service.embed_query(f"text of {id_}"), dtype=np.float32)
+        found, are_all = parts.indexer.copies.nearest(MEMORIES, vector, LIVE, 10)
+        assert are_all
+        assert [known for known, _ in found] == [id_, "c" if id_ == "a" else "a"]
+        assert found[0][1] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_messages_have_vectors_with_their_speakers_name(parts: Parts) -> None:
