@@ -19,7 +19,7 @@ from langchain_agentmem.search.request import SearchRequest
 from langchain_agentmem.storage.kinds import Condition
 from langchain_agentmem.storage.record_store import RecordStore
 from langchain_agentmem.storage.selection import Selection
-from langchain_agentmem.storage.vector_copies import VectorCopies, up_to_date
+from langchain_agentmem.storage.vector_copies import VectorCopies, at_least_as_near, up_to_date
 from langchain_agentmem.storage.vector_index import VectorIndex, unit
 
 SPREAD_OVER = 100
@@ -113,9 +113,9 @@ class VectorSearch:
             if excluded is not None:
                 left = self._store.matching(kind, list(few.values()), matches)
                 few = {seq: id_ for seq, id_ in few.items() if id_ in left}
-            found = self._exact(request, vector, few)
-            all_of = "each" if len(found) == len(few) else f"the {len(found):,} with a vector"
-            return found[:wanted], f"the query was compared with {all_of} of the {len(few):,}"
+            found, compared = self._exact(request, vector, few, wanted)
+            all_of = "each" if compared == len(few) else f"the {compared:,} with a vector"
+            return found, f"the query was compared with {all_of} of the {len(few):,}"
         k, most = neighbours_for(wanted, selection), _worth_asking_for(selection)
         condition = matches.and_also(up_to_date(kind))
         while True:
@@ -128,9 +128,9 @@ class VectorSearch:
                 break
             dear = k * wanted > most * max(1, len(found))  # at the rate at which they match so far
             if self._copies.more_than(kind, len(near)) if ended else dear:
-                compared, are_all = self._copies.nearest(kind, vector, matches, wanted)
+                nearest, are_all = self._copies.nearest(kind, vector, matches, wanted)
                 if ended or are_all:
-                    found = _in_order(dict(found) | dict(compared))
+                    found = _in_order(dict(found) | dict(nearest))
                     why = "there are more vectors" if ended else "those that match lie far"
                     method += f"; as {why}, the query was compared with all that do"
                     break
@@ -152,17 +152,23 @@ class VectorSearch:
         return self._index.vectors(request.kind, ids)
 
     def _exact(
-        self, request: SearchRequest, vector: Vectors, few: Mapping[int, str]
-    ) -> list[tuple[str, float]]:
-        """Compare the query with each of a few records."""
+        self, request: SearchRequest, vector: Vectors, few: Mapping[int, str], wanted: int
+    ) -> tuple[list[tuple[str, float]], int]:
+        """Compare the query with each of a few records; return the nearest, and how many it was."""
         kind = request.kind
         seqs, matrix = self._copies.read(kind, list(few), len(vector))
-        cosines = np.clip(matrix @ unit(vector), -1.0, 1.0).tolist()
-        similarities = {few[seq]: cosine for seq, cosine in zip(seqs, cosines, strict=True)}
-        without = [id_ for id_ in few.values() if id_ not in similarities]
-        if without:
-            similarities |= self.similarities(request, vector, without)
-        return _in_order(similarities)
+        cosines = np.clip(matrix @ unit(vector), -1.0, 1.0)
+        # Of those alone that are as near as the last that is wanted: equal ones go by their ids.
+        near = at_least_as_near(cosines, wanted)
+        similarities = {few[seqs[n]]: float(cosines[n]) for n in near}
+        compared = len(seqs)
+        if compared < len(few):
+            known = set(seqs)
+            without = [id_ for seq, id_ in few.items() if seq not in known]
+            others = self.similarities(request, vector, without)
+            similarities |= others
+            compared += len(others)
+        return _in_order(similarities)[:wanted], compared
 
 
 def _in_order(similarities: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -28,6 +28,8 @@ REFINED = 200
 """How many candidates are ordered by all terms of the query, the common ones included."""
 READ_AT_MOST = 3000
 """Up to so many records that meet a filter are read and scored one by one."""
+_READ_WHILE_RANKED = 0.2
+"""How many records are read and scored in the time that FTS5 takes for one that holds a term."""
 _K1 = 1.2
 _B = 0.75
 
@@ -91,11 +93,11 @@ class Candidates:
 
     def find(self, terms: Sequence[QueryTerm], counts: TermCounts, limit: int) -> list[Row]:
         """Return up to `limit` records, best first; those that all terms rank before the rest."""
-        few = self._few
-        if few is not None and len(few) <= READ_AT_MOST:
+        few, parts = self._few, split(terms, counts)
+        holding = math.inf if parts.common else sum(counts.matching)
+        if few is not None and len(few) <= min(READ_AT_MOST, _READ_WHILE_RANKED * holding):
             self.method = f"each of the {len(few):,} was read"
             return self._scored(few, terms, counts)[:limit]
-        parts = split(terms, counts)
         if not parts.common:
             self.method = "all that holds a term of the query was ranked"
             return self.ranked(alternatives(terms), limit)

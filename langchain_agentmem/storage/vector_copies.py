@@ -31,6 +31,15 @@ def up_to_date(kind: RecordKind) -> Condition:
     )
 
 
+def at_least_as_near(cosines: Vectors, wanted: int) -> Sequence[int]:
+    """Return the positions of what is as near as the last that is wanted, or nearer."""
+    if len(cosines) <= wanted:
+        return range(len(cosines))
+    least = np.partition(cosines, -wanted)[-wanted]
+    positions: list[int] = np.flatnonzero(cosines >= least).tolist()
+    return positions
+
+
 def _does_not_wait(kind: RecordKind) -> str:
     return f"NOT EXISTS (SELECT 1 FROM vector_queue WHERE kind = '{kind.name}' AND id = r.id)"
 
@@ -140,8 +149,7 @@ class VectorCopies:
                 are_all = are_all and len(rows) == len(batch)
                 matrix = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32)
                 cosines = np.clip(matrix.reshape(len(rows), len(vector)) @ direction, -1.0, 1.0)
-                # Only what is as near as the last that is wanted: equal ones go by their ids.
-                least = np.partition(cosines, -wanted)[-wanted] if len(rows) > wanted else -1.0
-                found = [(-float(cosines[n]), rows[n][0]) for n in np.flatnonzero(cosines >= least)]
+                near = at_least_as_near(cosines, wanted)
+                found = [(-float(cosines[n]), rows[n][0]) for n in near]
                 best = heapq.nsmallest(wanted, [*best, *found])
         return [(id_, -distance) for distance, id_ in best], are_all

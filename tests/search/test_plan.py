@@ -16,7 +16,14 @@ from langchain_agentmem.storage.vector_index import VectorIndex
 def memory(tmp_path: Path) -> Iterator[AgentMemory]:
     with AgentMemory.open(tmp_path, embedding=DeterministicFakeEmbedding(size=8)) as opened:
         opened.add_memories(
-            [Memory(content=f"tea number {i}", type="odd" if i % 2 else "even") for i in range(600)]
+            [
+                Memory(
+                    content=f"tea number {i}",
+                    type="odd" if i % 2 else "even",
+                    scene_name="shed" if i % 20 == 1 else "house",
+                )
+                for i in range(600)
+            ]
         )
         yield opened
 
@@ -37,11 +44,24 @@ def test_a_plan_is_told_only_when_it_is_asked_for(memory: AgentMemory) -> None:
 
 
 def test_few_records_are_looked_at_one_by_one(memory: AgentMemory) -> None:
-    plan = " ".join(memory.search_memories("tea", type="odd", explain=True).plan)
+    plan = " ".join(memory.search_memories("tea", scene="shed", explain=True).plan)
+
+    assert "filters: 30 of about 600 memories match" in plan
+    assert "keywords: each of the 30 was read" in plan
+    assert "vectors: the query was compared with each of the 30" in plan
+
+
+def test_keywords_are_ranked_where_no_more_hold_one_than_match_the_filter(
+    memory: AgentMemory,
+) -> None:
+    result = memory.search_memories("tea 301 303 302", type="odd", explain=True)
+    plan = " ".join(result.plan)
 
     assert "filters: 300 of about 600 memories match" in plan
-    assert "keywords: each of the 300 was read" in plan
+    assert "keywords: all that holds a term of the query was ranked" in plan
     assert "vectors: the query was compared with each of the 300" in plan
+    assert {hit.content for hit in result.results} >= {"tea number 301", "tea number 303"}
+    assert all(int(hit.content.split()[-1]) % 2 for hit in result.results)
 
 
 def test_of_many_the_nearest_are_asked_for(

@@ -142,12 +142,13 @@ class TestBounded:
     ) -> None:
         condition = MEMORIES.where({"type": "odd"}, Turn().sees())
         index = KeywordIndex(database)
-        read = index.search(MEMORIES, "word4 word30 word31", condition, 50).ranking
+        read = index.search(MEMORIES, "word4 word30 word31", condition, 50)
         monkeypatch.setattr(candidates, "READ_AT_MOST", 0)
         monkeypatch.setattr(candidates, "RANKED", 10**9)
-        ranked = index.search(MEMORIES, "word4 word30 word31", condition, 50).ranking
+        ranked = index.search(MEMORIES, "word4 word30 word31", condition, 50)
 
-        assert dict(read) == pytest.approx(dict(ranked), rel=1e-3)
+        assert ("was read" in read.method, "was ranked" in ranked.method) == (True, True)
+        assert dict(read.ranking) == pytest.approx(dict(ranked.ranking), rel=1e-3)
 
     def test_records_that_lie_side_by_side_are_looked_for_there_alone(
         self, database: Database, monkeypatch: pytest.MonkeyPatch
