@@ -54,6 +54,8 @@ class Line:
     problem: str | None = None
     unit: str = ""
     """What is counted where it is not lines, such as `conversation`."""
+    length: int = 0
+    """How long it is, in bytes, where that is known."""
 
     def __str__(self) -> str:
         """Name the line and what is wrong with it."""
@@ -110,7 +112,7 @@ def read_records(path: Path, prefix: str = "") -> Iterator[Line]:
             except ValueError as error:
                 yield Line(path, number, None, str(error))
             else:
-                yield Line(path, number, record)
+                yield Line(path, number, record, length=len(raw))
 
 
 def write_line(record: Record) -> str:

@@ -33,7 +33,7 @@ class ImportReport:
     problems: list[str] = field(default_factory=list)
     """What was skipped or kept as it was, by id or number, and what else is to be known."""
     problem: str | None = None
-    """Why vectors are pending, or None."""
+    """Why vectors are pending, or None. What is wrong with records is among the `problems`."""
 
     @property
     def saved(self) -> int:
@@ -41,11 +41,12 @@ class ImportReport:
         return self.memories + self.messages
 
     def log_problems(self) -> None:
-        """Log the problems as one warning."""
-        if self.problems:
-            more = len(self.problems) - _LOGGED
+        """Log all problems as one warning."""
+        problems = [*([self.problem] if self.problem else []), *self.problems]
+        if problems:
+            more = len(problems) - _LOGGED
             rest = f"; and {more} more" if more > 0 else ""
-            logger.warning("%s%s", "; ".join(self.problems[:_LOGGED]), rest)
+            logger.warning("%s%s", "; ".join(problems[:_LOGGED]), rest)
 
     def __add__(self, other: "ImportReport") -> "ImportReport":
         """Return what two parts of an import did; `pending` is that of the later one.

@@ -1,5 +1,6 @@
 """What comes in from elsewhere in bulk, and what goes out again."""
 
+import dataclasses
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -93,7 +94,8 @@ class Transfer(Permissions):
             done += len(page)
             if progress is not None:
                 progress(done, max(0, total - done))
-        return ImportReport(problems=notes) + report
+        report = ImportReport(problems=notes) + report
+        return report if report.pending else dataclasses.replace(report, problem=None)
 
     def export(
         self,

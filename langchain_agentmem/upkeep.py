@@ -32,8 +32,8 @@ class Upkeep:
 
         Args:
             progress: Called with the number of records done and of those that remain.
-            timeout: Seconds to wait for the next vectors, some hundreds at a time, before what
-                hangs is left to go on alone. None: as long as it takes.
+            timeout: Seconds to wait for the next vectors, of some hundreds of records at a time,
+                before what hangs is left to go on alone. None: as long as it takes.
 
         Raises:
             ValueError: `timeout` is no number above 0.

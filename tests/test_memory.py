@@ -889,3 +889,11 @@ def test_copies_of_a_tool_work_on_the_same_memory() -> None:
         assert copy.copy(memory) is copy.deepcopy(memory) is memory
         with pytest.raises(TypeError, match="cannot be pickled: open its folder"):
             pickle.dumps(tool)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "soon", float("nan"), True])
+def test_an_unusable_time_limit_of_a_sync_is_named(
+    keyword_memory: AgentMemory, timeout: float
+) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        keyword_memory.sync(timeout=timeout)

@@ -73,7 +73,7 @@ def import_records(
 ) -> None:
     """Import memories and messages. Exits with 1 if some are bad: they are named, the rest kept."""
     from langchain_agentmem.integrations.formats import Format, read, sources_of
-    from langchain_agentmem.integrations.imports import finished, save_lines
+    from langchain_agentmem.integrations.imports import save_lines, write_waiting_vectors
     from langchain_agentmem.interchange import count_lines
     from langchain_agentmem.reports import ImportReport
 
@@ -107,18 +107,21 @@ def import_records(
                 except AgentMemoryError as error:
                     fail(str(error))
             task = progress.add_task("writing vectors", total=None, visible=False)
-            report = finished(
+            report = write_waiting_vectors(
                 opened,
                 report,
                 lambda done, left: progress.update(
                     task, completed=done, total=done + left, visible=True
                 ),
             )
-        status = opened.status()
+        try:
+            degraded = opened.status().problems
+        except AgentMemoryError as error:  # of what was saved there is more to tell
+            degraded = [str(error)]
     tell(
         memory,
         report,
-        status.problems,
+        degraded,
         noun="line" if lines_alone else "part",
         on_conflict="--replace takes the new content, --prefix keeps both",
     )
@@ -158,7 +161,9 @@ def tell(
     saved = f"{counted(report.memories, 'memories')} and {counted(report.messages, 'messages')}"
     known = f"{report.duplicates} {'was' if report.duplicates == 1 else 'were'} there already"
     typer.echo(f"{memory}: saved {saved}, {known}; wrote {counted(report.indexed, 'vectors')}")
-    for problem in degraded:
+    told = " ".join(degraded)
+    reasons = [report.problem] if report.problem and report.problem not in told else []
+    for problem in [*degraded, *reasons]:
         typer.echo(f"Note: {in_commands(problem)}")
     for problem in report.problems[:_PROBLEMS_SHOWN]:
         # It may repeat what a file holds, and a terminal obeys control characters.

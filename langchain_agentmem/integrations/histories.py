@@ -17,7 +17,12 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 
 from langchain_agentmem.capture import unstated
 from langchain_agentmem.errors import describe
-from langchain_agentmem.integrations.imports import finished, import_lines, later, save_lines
+from langchain_agentmem.integrations.imports import (
+    import_lines,
+    later,
+    save_lines,
+    write_waiting_vectors,
+)
 from langchain_agentmem.integrations.turns import Spoken, fitted, ids_of, spoken, unreadable
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
@@ -142,7 +147,7 @@ def import_threads(
         except (ValueError, NotImplementedError, TypeError) as error:
             problem = f'thread "{thread}" cannot be read: {describe(error)}'
             report += ImportReport(skipped=1, problems=[problem])
-    return finished(memory, report)
+    return write_waiting_vectors(memory, report)
 
 
 def _import_thread(

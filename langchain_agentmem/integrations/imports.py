@@ -1,13 +1,13 @@
 """Saves what the readers of files read, in batches; what is wrong is named and the rest is kept."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace as with_changes
 from datetime import datetime, timedelta
 from functools import partial
 
 from langchain_agentmem.batches import take
-from langchain_agentmem.errors import ScopeError, describe
+from langchain_agentmem.errors import ScopeError, StorageError, describe
 from langchain_agentmem.interchange import Line
 from langchain_agentmem.memory import AgentMemory
 from langchain_agentmem.records import Memory, Message
@@ -30,7 +30,7 @@ def import_lines(
     memory: AgentMemory, lines: Iterable[Line], *, config: Config | None = None
 ) -> ImportReport:
     """Save records, and have all vectors written. Arguments and errors as in `save_lines`."""
-    return finished(memory, save_lines(memory, lines, config=config))
+    return write_waiting_vectors(memory, save_lines(memory, lines, config=config))
 
 
 def save_lines(
@@ -51,7 +51,7 @@ def save_lines(
         progress: Called after each batch with the number of lines in it.
 
     Returns:
-        What was saved. How many vectors are pending is for `finished` to tell.
+        What was saved. How many vectors are pending, `write_waiting_vectors` tells.
 
     Raises:
         ScopeError: The turn may save nothing.
@@ -78,7 +78,7 @@ def save_lines(
     return report + ImportReport(indexed=behind.last.written, problem=behind.last.problem)
 
 
-def finished(
+def write_waiting_vectors(
     memory: AgentMemory, report: ImportReport, progress: Progress | None = None
 ) -> ImportReport:
     """Have the vectors written that wait, and report how many do still, and why.
@@ -89,14 +89,17 @@ def finished(
     Args:
         memory: Where the records were saved.
         report: What was saved.
-        progress: Called with the number of vectors done and of those that remain.
+        progress: Called with the number of records done and of those that remain.
     """
-    pending, problem = memory.status().pending, report.problem
-    if pending:
-        done = memory.sync(progress, timeout=_STALLED_SECONDS)
-        report = with_changes(report, indexed=report.indexed + done.indexed)
-        pending, problem = done.pending, done.problem or problem
-    return with_changes(report, pending=pending, problem=problem if pending else None)
+    try:
+        pending, problem = memory.status().pending, None
+        if pending:
+            done = memory.sync(progress, timeout=_STALLED_SECONDS)
+            report = dataclasses.replace(report, indexed=report.indexed + done.indexed)
+            pending, problem = done.pending, done.problem
+    except StorageError as error:  # what is saved is saved
+        return dataclasses.replace(report, problem=str(error))
+    return dataclasses.replace(report, pending=pending, problem=problem if pending else None)
 
 
 def later(moment: datetime, last: datetime) -> datetime:
@@ -132,7 +135,7 @@ def _save(save: Callable[..., WriteReport], lines: Sequence[Line], kind: str) ->
 
 
 def _length(line: Line) -> int:
-    return len(line.record.content) if line.record else 0
+    return line.length or (len(line.record.content) if line.record else 0)
 
 
 def _conflict(line: Line) -> str:

@@ -178,19 +178,28 @@ class VectorIndexer:
         if not (self._embedder.cooling_down or self._lock.locked()):
             self._work(self._queue.take_after, BACKLOG_PER_SEARCH)
 
+    def index_next(self, last: int) -> Indexed:
+        """Work on the next part of the queue, up to a position."""
+        self._give_way()
+        return self._work(self._queue.take_after, _CHUNK, last=lambda: last)
+
     def sync(self, progress: Progress | None = None) -> Indexed:
         """Work through the whole queue, and once more through what came to it meanwhile."""
-        try:
-            if self.is_current():
-                self._queue_what_differs()
-                self._follow_to_new_collections()
-        except Exception as error:  # noqa: BLE001  (the work below tells the same)
-            logger.debug("the vector index cannot be counted: %s", describe(error))
+        self.compare()
         done = self._work(self._queue.take_after, None, progress)
         if done.problem is not None or not self._queue.pending():
             return done
         more = self._work(self._queue.take_after, None, progress)
         return Indexed(done.written + more.written, more.problem)
+
+    def compare(self) -> None:
+        """Queue what the vectors lack or have too much."""
+        try:
+            if self.is_current():
+                self._queue_what_differs()
+                self._follow_to_new_collections()
+        except Exception as error:  # noqa: BLE001  (whoever writes vectors is told the same)
+            logger.debug("the vector index cannot be counted: %s", describe(error))
 
     def _follow_to_new_collections(self) -> None:
         """Note that collections in use were made anew, unless others are in use by now."""

@@ -116,6 +116,12 @@ class VectorQueue:
             row = connection.execute("SELECT EXISTS (SELECT 1 FROM vector_queue)").fetchone()
         return not row[0]
 
+    def pending_until(self, last: int) -> int:
+        """Count the entries up to a position."""
+        with self._database.read() as connection:
+            sql = "SELECT count(*) FROM vector_queue WHERE seq <= ?"
+            return int(connection.execute(sql, (last,)).fetchone()[0])
+
     def pending(self, visibility: Visibility | None = None) -> int:
         """Count the entries; with a visibility, those of live records alone that it lets see."""
         with self._database.read() as connection:

@@ -7,12 +7,10 @@ over when its owner is gone.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextvars import copy_context
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 
 from langchain_agentmem.embeddings.embedder import Embedder
 from langchain_agentmem.embeddings.provider import EmbeddingChoice, make_embedder
@@ -35,8 +33,8 @@ from langchain_agentmem.storage.vector_indexer import (
     VectorIndexer,
 )
 from langchain_agentmem.storage.vector_queue import VectorQueue
+from langchain_agentmem.storage.vector_writers import VectorWriters
 from langchain_agentmem.storage.write_behind import WriteBehind
-from langchain_agentmem.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +42,6 @@ RETRY_SECONDS = 1.0
 """How often a vector index that cannot be had is tried again."""
 WRITE_SECONDS = 45.0
 """How long a write waits for its vectors; they may follow later."""
-_MOST_WRITERS = 64
-
-TOO_SLOW = (
-    "writing vectors takes too long: the embedding service or Chroma hangs. The records are safe, "
-    "and their vectors follow"
-)
 
 NO_EMBEDDING = "there is no embedding model, by choice: no vectors can be made"
 
@@ -93,8 +85,7 @@ class VectorHalf:
         self._queue = queue
         self._chroma = chroma
         self._indexer: VectorIndexer | None = None
-        self._writers = Workers(_MOST_WRITERS, "agentmem-writes")
-        self._overdue: Future[Indexed] | None = None
+        self._writers = VectorWriters()
         self._opened: tuple[int, int] | None = None
         self._lock = Lock()
         self._tried_at = 0.0
@@ -185,33 +176,7 @@ class VectorHalf:
             self._keep_private()
             return done
 
-        return self._wait_for(work, WRITE_SECONDS)
-
-    def _wait_for(
-        self, work: Callable[[], Indexed], seconds: float, moves: Event | None = None
-    ) -> Indexed:
-        """Have work done, and leave it alone when it takes too long.
-
-        Args:
-            work: What is to be done, in a thread of its own.
-            seconds: How long to wait for its end.
-            moves: Set by the work when it gets on; then it is waited for as long once more.
-        """
-        if self._overdue is not None and not self._overdue.done():
-            return Indexed(0, TOO_SLOW)
-        self._overdue = None
-        try:
-            working = self._writers.submit(copy_context().run, work)
-        except RuntimeError as error:  # the memory was closed, or there can be no more threads
-            return Indexed(0, describe(error))
-        while not wait([working], seconds).done:
-            if moves is None or not moves.is_set():
-                self._overdue = working
-                logger.warning("%s", TOO_SLOW)
-                return Indexed(0, TOO_SLOW)
-            moves.clear()
-        done: Indexed = working.result()
-        return done
+        return self._writers.run(work, WRITE_SECONDS)
 
     def take_over(self, kind: RecordKind, ready: Mapping[str, ReadyVector]) -> Indexed:
         """Write vectors that were made elsewhere with this model, by record id."""
@@ -229,27 +194,46 @@ class VectorHalf:
             indexer.index_a_little()
 
     def sync(self, progress: Progress | None = None, timeout: float | None = None) -> Indexed:
-        """Work through the whole queue, as long as its parts take no longer than `timeout`."""
+        """Work through the whole queue.
+
+        With a `timeout` in parts, each of which is waited for no longer than that. What hangs goes
+        on without the caller, and no further part is begun.
+        """
         self._database.check_usable()
         self._tried_at = 0.0
-        if timeout is None:
-            return self._sync(progress)
-        moves = Event()
-
-        def tell(done: int, left: int) -> None:
-            moves.set()
-            if progress is not None:
-                progress(done, left)
-
-        if self._overdue is not None:  # it may be slow, and get on all the same
-            wait([self._overdue], timeout)
-        return self._wait_for(partial(self._sync, tell), timeout, moves)
-
-    def _sync(self, progress: Progress | None) -> Indexed:
+        if timeout is not None:
+            return self._sync_in_parts(progress, timeout)
         indexer = self._ready_indexer()
         if indexer is None:
             return Indexed(0, self.problem)
         done = indexer.sync(progress)
+        self._keep_private()
+        return done
+
+    def _sync_in_parts(self, progress: Progress | None, timeout: float) -> Indexed:
+        def begin() -> Indexed:
+            indexer = self._ready_indexer()
+            if indexer is None:
+                return Indexed(0, self.problem)
+            indexer.compare()
+            return Indexed(0)
+
+        def go_on() -> Indexed:
+            indexer = self._ready_indexer()
+            return indexer.index_next(last) if indexer else Indexed(0, self.problem)
+
+        self._writers.outwait(timeout, self._queue.pending)
+        done = self._writers.run(begin, timeout)
+        last = self._queue.last_position()
+        total = left = 0 if done.problem else self._queue.pending_until(last)
+        while left:
+            part = self._writers.run(go_on, timeout)
+            done = Indexed(done.written + part.written, part.problem or done.problem)
+            before, left = left, self._queue.pending_until(last)
+            if left == before:
+                break
+            if progress is not None:
+                progress(total - left, left)
         self._keep_private()
         return done
 

@@ -2,18 +2,23 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
+from threading import Timer
 
 import processes
 import pytest
 from servers.openai_embeddings import EmbeddingServer, Fault
 from workers import missing, text_of
 
-from langchain_agentmem import AgentMemory, EmbeddingSettings, ImportReport
+from langchain_agentmem import AgentMemory, EmbeddingSettings, ImportReport, Memory
 from langchain_agentmem.integrations.histories import import_history
-from langchain_agentmem.integrations.imports import import_lines, save_lines
+from langchain_agentmem.integrations.imports import import_lines, save_lines, write_waiting_vectors
 from langchain_agentmem.interchange import read_records
+from langchain_agentmem.storage.vector_indexer import BACKLOG_PER_WRITE
+from langchain_agentmem.storage.vectors import OWNED_ELSEWHERE
 
 COUNT = 700
 """More than a batch has."""
@@ -62,10 +67,11 @@ def test_what_failed_is_told_and_done_by_the_next_one(
 def test_a_failure_that_passes_leaves_nothing_to_do(
     open_again: Open, server: EmbeddingServer, file: Path
 ) -> None:
+    one_batch = list(islice(read_records(file), 100))
     with open_again() as memory:
         server.fault = Fault(status=500, times=3)  # as often as a write asks
-        report = import_lines(memory, read_records(file))
-        assert report == ImportReport(memories=COUNT, indexed=COUNT)
+        report = import_lines(memory, one_batch)
+        assert report == ImportReport(memories=100, indexed=100)
 
 
 def test_a_text_that_cannot_be_embedded_is_named(
@@ -128,21 +134,92 @@ def test_a_sync_that_gets_on_is_waited_for(
         assert parts == list(range(100, COUNT + 1, 100))
 
 
-@pytest.mark.parametrize("timeout", [0, -1, "soon", float("nan"), True])
-def test_an_unusable_time_limit_is_named(keyword_memory: AgentMemory, timeout: float) -> None:
-    with pytest.raises(ValueError, match="timeout"):
-        keyword_memory.sync(timeout=timeout)
+def test_a_sync_that_was_given_up_holds_up_no_later_write(
+    open_again: Open, server: EmbeddingServer, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes on alone is one part: after it, writes have their vectors again."""
+    monkeypatch.setattr("langchain_agentmem.storage.vector_indexer._CHUNK", 100)
+    with open_again() as memory:
+        server.fault = Fault(status=503)
+        save_lines(memory, read_records(file))
+        server.fault = Fault(delay=1.0, times=1)
+        report = memory.sync(timeout=0.2)
+        assert (report.indexed, report.pending) == (0, COUNT)
+        assert "takes too long" in (report.problem or "")
+        memory._vectors._writers.outwait(20.0, lambda: 0)
+        assert memory.status().pending == COUNT - 100, "the one part that was under way"
+        report = memory.add_memories([Memory(id="new", content=text_of(COUNT))])
+        assert (report.problem, report.pending) == (None, COUNT - 100 - BACKLOG_PER_WRITE)
+        assert report.indexed == 100 + 1 + BACKLOG_PER_WRITE, "the part is counted, too"
+
+
+def test_what_is_slow_and_gets_on_is_outwaited(
+    open_again: Open, server: EmbeddingServer, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.vector_indexer._CHUNK", 100)
+    monkeypatch.setattr("langchain_agentmem.storage.vectors.WRITE_SECONDS", 0.2)
+    monkeypatch.setattr("langchain_agentmem.integrations.imports._STALLED_SECONDS", 1.5)
+    with open_again() as memory:
+        server.fault = Fault(delay=0.4)  # so that the 7 parts take longer than either
+        report = import_lines(memory, read_records(file))
+        assert report == ImportReport(memories=COUNT, indexed=COUNT)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
+def test_an_interrupted_sync_goes_on_with_one_part_alone(
+    open_again: Open, server: EmbeddingServer, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langchain_agentmem.storage.vector_indexer._CHUNK", 100)
+    with open_again() as memory:
+        server.fault = Fault(status=503)
+        save_lines(memory, read_records(file))
+        server.fault = Fault(delay=1.0, times=1)
+        former = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+        try:
+            Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+            with pytest.raises(KeyboardInterrupt):
+                memory.sync(timeout=30)
+        finally:
+            signal.signal(signal.SIGUSR1, former)
+        assert "takes too long" in (memory.sync(timeout=0.1).problem or "")
+        memory._vectors._writers.outwait(20.0, lambda: 0)
+        assert memory.status().pending == COUNT - 100
+        check_repeated(memory, file, indexed=COUNT)
+
+
+def test_what_was_saved_is_reported_though_the_memory_is_closed_meanwhile(
+    open_again: Open, file: Path
+) -> None:
+    with open_again() as memory:
+        report = save_lines(memory, read_records(file))
+        memory.close()
+        report = write_waiting_vectors(memory, report)
+        assert report.memories == COUNT
+        assert "is closed" in (report.problem or "")
+
+
+def test_an_import_beside_the_owner_of_the_index_says_so(open_again: Open, file: Path) -> None:
+    with open_again() as owner:
+        owner.add_memory("the first")
+        with open_again() as memory:
+            report = import_lines(memory, read_records(file))
+            assert report.memories == COUNT
+            assert (report.pending, report.problem) in [(COUNT, OWNED_ELSEWHERE), (0, None)]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="peaks are read as Unix tells them")
-def test_memory_use_does_not_grow_with_the_length_of_texts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["content", "metadata"])
+def test_memory_use_does_not_grow_with_the_length_of_texts(tmp_path: Path, where: str) -> None:
     """500 records of 200 kB each: 100 MB, of which a batch holds one."""
     file = tmp_path / "long.jsonl"
     words = " ".join(text_of(n) for n in range(4200))[:200_000]
     with file.open("w") as out:
-        out.writelines(f"{json.dumps({'content': f'{n} {words}'})}\n" for n in range(500))
+        for n in range(500):
+            long = {"content": f"{n} {words}"}
+            line = long if where == "content" else {"content": f"text {n}", "metadata": long}
+            out.write(f"{json.dumps(line)}\n")
 
     (told,) = processes.run("import_long_texts", folder=str(tmp_path / "m"), file=str(file))
 
     assert told["saved"] == 500
-    assert told["grown"] < 100
+    assert told["grown"] < 60

@@ -433,7 +433,8 @@ def import_file(folder: str, file: str, url: str) -> None:
     memory = AgentMemory.open(folder, embedding=settings)
     lines = read_records(Path(file))
     Thread(target=import_lines, args=(memory, lines), daemon=True).start()
-    while not (saved := memory.status().memories):
+    give_up = time.monotonic() + 60
+    while not (saved := memory.status().memories) and time.monotonic() < give_up:
         time.sleep(0.01)
     tell(saved=saved)
     time.sleep(60)
