@@ -184,10 +184,16 @@ class KeywordIndex:
         if parsed.strict is not None:
             with self._database.read(deadline) as connection:
                 rows = self._rows(connection, kind, parsed.strict, condition, limit)
-            if rows:
-                found = [(id_, _saturated(_strength(place))) for _, id_, place in rows]
+                found = {id_: _strength(place) for _, id_, place in rows}
+                if parsed.completed is not None and len(rows) < limit:
+                    rows = self._rows(connection, kind, parsed.completed, condition, limit)
+                    worst = min(found.values(), default=math.inf)
+                    for _, id_, place in rows:  # behind what is meant for sure
+                        found.setdefault(id_, min(worst, _strength(place)))
+            if found:
+                ranking = [(id_, _saturated(score)) for id_, score in found.items()]
                 excluded = self._exclusion(kind, parsed.excluded)
-                return KeywordHits(found, excluded, method=_ALL_RANKED)
+                return KeywordHits(ranking[:limit], excluded, method=_ALL_RANKED)
         if not parsed.natural:
             return KeywordHits([])
         with self._database.read(deadline) as connection:

@@ -15,7 +15,13 @@ from typing import Literal
 
 import regex
 
-from langchain_agentmem.storage.text import QueryTerm, phrase_terms, prefix_forms, query_terms
+from langchain_agentmem.storage.text import (
+    QueryTerm,
+    completed_forms,
+    phrase_terms,
+    prefix_forms,
+    query_terms,
+)
 
 MAX_QUERY_TERMS = 64
 _MAX_TOKENS = 100
@@ -36,6 +42,8 @@ class KeywordQuery:
     """The terms of `natural`."""
     strict: str | None = None
     """What the operators ask for, or None where there are none."""
+    completed: str | None = None
+    """The same with beginnings completed to words, see `completed_forms`; None: nothing else."""
     excluded: str | None = None
     """What a top-level NOT excludes, or None."""
 
@@ -53,9 +61,11 @@ def parse(text: str, dialect: Dialect = "fts5") -> KeywordQuery:
     try:
         parser = _Parser(text, dialect)
         strict = parser.whole()
+        completed = _Parser(text, dialect, completing=True).whole()
     except _SyntaxError:
         return KeywordQuery(natural, terms)
-    return KeywordQuery(natural, terms, strict, parser.excluded)
+    more = completed if completed != strict else None
+    return KeywordQuery(natural, terms, strict, more, parser.excluded)
 
 
 def _has_operators(text: str) -> bool:
@@ -68,13 +78,14 @@ def _has_operators(text: str) -> bool:
 class _Parser:
     """Recursive descent over the tokens; writes the expression as it reads."""
 
-    def __init__(self, text: str, dialect: Dialect) -> None:
+    def __init__(self, text: str, dialect: Dialect, *, completing: bool = False) -> None:
         if len(text) > 100 * _MAX_TOKENS:
             raise _SyntaxError
         self._tokens = list(_TOKEN.finditer(text))
         if len(self._tokens) > _MAX_TOKENS or text.count('"') % 2:
             raise _SyntaxError
         self._dialect = dialect
+        self._completing = completing
         self._at = 0
         self._depth = 0
         self.excluded: str | None = None
@@ -114,8 +125,11 @@ class _Parser:
     def _difference(self) -> str:
         left = self._neighbours()
         unwanted: list[str] = []
+        completing = self._completing
         while self._accept("NOT"):
+            self._completing = False  # nothing is left out on a guess
             unwanted.append(self._neighbours())
+        self._completing = completing
         if not unwanted:
             return left
         # One NOT, however many were written: FTS4 takes no deep tree.
@@ -149,7 +163,8 @@ class _Parser:
         if token["phrase"] is not None:
             forms = [phrase_terms(token["phrase"])]
         elif token["word"].endswith("*"):
-            forms = prefix_forms(token["word"].rstrip("*"))
+            begun = token["word"].rstrip("*")
+            forms = prefix_forms(begun) + (completed_forms(begun) if self._completing else [])
         else:
             forms = [phrase_terms(token["word"])]
         phrases = list(dict.fromkeys(_phrase(terms, self._dialect) for terms in forms if terms))

@@ -190,23 +190,34 @@ def phrase_terms(text: str) -> list[QueryTerm]:
 
 
 def prefix_forms(text: str) -> list[list[QueryTerm]]:
-    """Return phrases whose last word is only a beginning; one of them is to be found.
+    """Return phrases whose last word is only a beginning; one of them is to be found."""
+    terms, begun = phrase_terms(text), _begun(text)
+    if not terms or not begun:
+        return [terms]
+    forms = dict.fromkeys([QueryTerm(begun, prefix=True), terms[-1]])
+    return [[*terms[:-1], form] for form in forms]
+
+
+def completed_forms(text: str) -> list[list[QueryTerm]]:
+    """Return phrases whose last word is one that a beginning may be completed to.
 
     The index holds stems, and a beginning may be longer than the stem of what it begins: `runn`
-    begins `running`, which is `run` there. So it is completed by English endings, too.
+    begins `running`, which is `run` there. English endings are tried; what they make may be the
+    stem of other words as well: `tenn` begins no `ten`, and could be `tenning`.
     """
-    terms = phrase_terms(text)
+    terms, begun = phrase_terms(text), _begun(text)
+    if not terms or not _is_english(begun):
+        return []
+    # `listen` and `oaken` are whole words, and no beginning of `-eness`.
+    endings = _ENDINGS - {"ess"} if begun.endswith("en") else _ENDINGS
+    stems = {_stem(f"{begun}{rest}") for rest in endings} - _STOP_STEMS
+    return [[*terms[:-1], QueryTerm(s)] for s in sorted(stems) if not s.startswith(begun)]
+
+
+def _begun(text: str) -> str:
+    """Return the word that a text ends in the middle of, not stemmed; empty if in none."""
     last = _LAST_PART.search(normalize(text))
-    if not terms or not last:
-        return [terms]
-    begun = _split_apostrophe(last.group())[-1]
-    forms = [QueryTerm(begun, prefix=True), terms[-1]]
-    if _is_english(begun):
-        # `listen` and `oaken` are whole words, and no beginning of `-eness`.
-        endings = _ENDINGS - {"ess"} if begun.endswith("en") else _ENDINGS
-        stems = {_stem(f"{begun}{rest}") for rest in endings} - _STOP_STEMS
-        forms += [QueryTerm(stem) for stem in sorted(stems) if not stem.startswith(begun)]
-    return [[*terms[:-1], form] for form in dict.fromkeys(forms)]
+    return _split_apostrophe(last.group())[-1] if last else ""
 
 
 def readable_terms(terms: Iterable[str]) -> str:

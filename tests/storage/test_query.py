@@ -235,6 +235,13 @@ class TestSearching:
         keyword_memory.add_memory("yew: so told")
         assert contents(keyword_memory, query) == ["yew: don't ask for Anna's tea"]
 
+    def test_what_begins_so_comes_before_what_may(self, keyword_memory: AgentMemory) -> None:
+        keyword_memory.add_memory("ten")
+        keyword_memory.add_memory("she plays tennis with people whom she met at the lake")
+
+        assert contents(keyword_memory, "tenni*")[0].startswith("she plays tennis")
+        assert contents(keyword_memory, "(lake OR ten) NOT tenni*") == ["ten"]
+
     @pytest.mark.parametrize(("query", "other"), [("listen*", "a list"), ("Ann*", "an oak")])
     def test_a_word_is_no_beginning_of_what_is_shorter(
         self, keyword_memory: AgentMemory, query: str, other: str
